@@ -1,0 +1,65 @@
+package connectors
+
+import (
+	"context"
+	"log/slog"
+
+	"millrace/schema"
+	"millrace/schema/config"
+)
+
+// A Context is what a connector or a task may ask of the runtime. What a field
+// serves only one kind for is nil for the others.
+type Context struct {
+	Connector string // the connector's name
+	Task      int    // the task's number; -1 for the connector itself
+	Log       *slog.Logger
+	Files     Files // which files may be opened
+
+	// Offsets are the stored offsets of a source's own partitions. Sources only.
+	Offsets OffsetReader
+	// Report sends a record that the target refused to the dead-letter topic, or fails
+	// the task, as errors.tolerance says: a non-nil result must be returned from Put or
+	// Flush. It returns once the record is on its way, and offsets are committed only
+	// after it is acknowledged. Sink tasks only.
+	Report func(ctx context.Context, r schema.Record, cause error) error
+	// Journal opens what a source keeps beyond offsets. Source tasks only.
+	Journal func(ctx context.Context, name string) (Journal, error)
+}
+
+// Files says which files a connector may open.
+type Files interface {
+	// Check returns the cleaned absolute path, or an error that names the allowed
+	// roots. Symbolic links are followed before the check.
+	Check(path string) (string, error)
+}
+
+// An OffsetReader looks up stored offsets.
+type OffsetReader interface {
+	// Stored is the offset stored for a source partition, null where there is none.
+	Stored(ctx context.Context, partition schema.Value) (schema.Value, error)
+	// All are all stored offsets of this connector.
+	All(ctx context.Context) ([]Offset, error)
+}
+
+// A Journal is an ordered, durable sequence of entries: a schema history.
+type Journal interface {
+	// Append adds entries and returns when they are on stable storage.
+	Append(ctx context.Context, entries ...[]byte) error
+	// Replay calls each for every entry from the first to the last one that was
+	// appended before the call.
+	Replay(ctx context.Context, each func(entry []byte) error) error
+}
+
+// A Validator is a Source or Sink that can look further than its keys: reach the
+// database, check rights. The runtime calls it only when all keys are valid, and
+// gives it a few seconds. Each error names a key, the reason and the remedy.
+type Validator interface {
+	Validate(ctx context.Context) []*config.Error
+}
+
+// An OffsetAlterer is a Source that checks offsets which a client wants to set, and
+// may act on it (forget a slot's position). An error refuses the change.
+type OffsetAlterer interface {
+	AlterOffsets(ctx context.Context, offsets []Offset) error
+}

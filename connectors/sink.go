@@ -1,0 +1,68 @@
+package connectors
+
+import (
+	"context"
+	"fmt"
+
+	"millrace/schema"
+	"millrace/schema/config"
+	"millrace/schema/plugin"
+)
+
+// A SinkPlugin is a sink connector as a binary lists it.
+type SinkPlugin struct {
+	plugin.Info
+	TaskClass string    // see SourcePlugin
+	Reasons   []*Reason // see SourcePlugin
+	// New makes the connector; see SourcePlugin.New.
+	New func(cc Context, v config.Values) (Sink, error)
+	// NewTask makes a task; see SourcePlugin.NewTask.
+	NewTask func(cc Context, v config.Values) (SinkTask, error)
+}
+
+// A Sink plans the work of a sink connector.
+type Sink interface {
+	// Tasks plans at most max tasks, one configuration each; mostly max copies, since
+	// partitions are shared out among tasks by their consumer group.
+	Tasks(ctx context.Context, max int) ([]map[string]string, error)
+}
+
+// A TopicPartition is a partition of a topic of the log.
+type TopicPartition struct {
+	Topic     string
+	Partition int32
+}
+
+func (tp TopicPartition) String() string { return fmt.Sprintf("%s-%d", tp.Topic, tp.Partition) }
+
+// A SinkTask writes records to its target. Its methods are called by one goroutine.
+type SinkTask interface {
+	// Open gives the task partitions, in addition to those it has. It returns where to
+	// start in those for which the target knows better than the group's committed
+	// offsets; nil is fine. The first Open may reach the target.
+	Open(ctx context.Context, parts []TopicPartition) (start map[TopicPartition]int64, err error)
+
+	// Put takes records in order per partition, at least every second, with none when
+	// nothing came. Records may be kept only until they are written; ownership passes to
+	// the task. A retriable error redelivers: from the first record that a *PutError
+	// says was not taken, else all of them.
+	Put(ctx context.Context, records []schema.Record) error
+
+	// Flush writes what Put took and returns, for each partition that moved, the
+	// offset of the next record to read. Only these are committed: a task that cannot
+	// flush everything yet returns less.
+	Flush(ctx context.Context) (map[TopicPartition]int64, error)
+
+	// Close takes partitions away. lost means that another task may have them
+	// already: nothing is flushed. Close of the last one frees what Open took.
+	Close(ctx context.Context, parts []TopicPartition, lost bool) error
+}
+
+// A PutError is a Put that took the first Taken records and not the rest.
+type PutError struct {
+	Taken int
+	Err   error
+}
+
+func (e *PutError) Error() string { return e.Err.Error() }
+func (e *PutError) Unwrap() error { return e.Err }

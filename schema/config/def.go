@@ -1,0 +1,147 @@
+package config
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// A Def is a component's settings, in the order in which listings show them. It is
+// immutable and safe for concurrent use. The zero Def has no settings.
+type Def struct {
+	fields []Field
+	byName map[string]Field
+	ignore map[string]string // key → why it has no meaning here
+}
+
+// Define makes a Def. A name twice is a bug, so Define panics.
+func Define(fields ...Field) Def {
+	d := Def{byName: make(map[string]Field, len(fields))}
+	return d.With(fields...)
+}
+
+// With is d with more settings behind its own.
+func (d Def) With(fields ...Field) Def {
+	n := Def{byName: maps.Clone(d.byName), fields: slices.Clone(d.fields), ignore: d.ignore}
+	if n.byName == nil {
+		n.byName = map[string]Field{}
+	}
+	for _, f := range fields {
+		name := f.info().Name
+		if _, twice := n.byName[name]; twice {
+			panic("config: key " + name + " declared twice")
+		}
+		n.byName[name] = f
+		n.fields = append(n.fields, f)
+	}
+	return n
+}
+
+// Merge is d with the settings of o behind its own.
+func (d Def) Merge(o Def) Def {
+	n := d.With(o.fields...)
+	n.ignore = maps.Clone(d.ignore)
+	if n.ignore == nil {
+		n.ignore = map[string]string{}
+	}
+	maps.Copy(n.ignore, o.ignore)
+	return n
+}
+
+// Ignoring is d with keys that existing configurations may hold and that have no
+// meaning here, each with the reason. They are accepted and reported as notices.
+func (d Def) Ignoring(reasons map[string]string) Def {
+	n := d.With()
+	n.ignore = maps.Clone(d.ignore)
+	if n.ignore == nil {
+		n.ignore = map[string]string{}
+	}
+	maps.Copy(n.ignore, reasons)
+	return n
+}
+
+// Infos are the settings in their order, without internal ones.
+func (d Def) Infos() []Info {
+	out := make([]Info, 0, len(d.fields))
+	for _, f := range d.fields {
+		if i := f.info(); !i.Internal {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// Info is what is known of the named setting, and whether it is declared.
+func (d Def) Info(name string) (Info, bool) {
+	f, ok := d.byName[name]
+	if !ok {
+		return Info{}, false
+	}
+	return f.info(), true
+}
+
+// Ignored are the keys without a meaning here, with the reasons.
+func (d Def) Ignored() map[string]string { return maps.Clone(d.ignore) }
+
+// Parse reads a configuration and reports every wrong key, not the first. The
+// values are usable as far as they are right. Keys that are not declared are kept
+// in Values.Raw, and are no error.
+func (d Def) Parse(raw map[string]string) (Values, []*Error) {
+	v := Values{Raw: raw, parsed: make(map[string]any, len(d.fields)), given: make(map[string]bool, len(raw)), def: d}
+	var errs []*Error
+	for _, f := range d.fields {
+		i := f.info()
+		text, ok := raw[i.Name]
+		if !ok {
+			v.parsed[i.Name] = f.absent()
+			if i.Required {
+				errs = append(errs, &Error{Key: i.Name, Missing: true,
+					Reason: fmt.Sprintf("Missing required configuration %q which has no default value.", i.Name)})
+			}
+			continue
+		}
+		v.given[i.Name] = true
+		x, err := f.parse(text)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		v.parsed[i.Name] = x
+	}
+	return v, errs
+}
+
+// Values is a parsed configuration. Settings are read through their keys.
+type Values struct {
+	Raw    map[string]string // as given, undeclared keys included; must not be changed
+	parsed map[string]any
+	given  map[string]bool
+	def    Def
+}
+
+// Any is the parsed value of a declared setting, nil where it has none, for code
+// that handles settings by name: listings and forms.
+func (v Values) Any(name string) any { return v.parsed[name] }
+
+// Given reports whether the configuration itself gives the named key.
+func (v Values) Given(name string) bool { return v.given[name] }
+
+// Undeclared are the given keys that the Def does not know, sorted, without those
+// it ignores with a reason.
+func (v Values) Undeclared() []string {
+	var out []string
+	for k := range v.Raw {
+		if _, known := v.def.byName[k]; !known && v.def.ignore[k] == "" {
+			out = append(out, k)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// shown is the given text of a key for messages, hidden where it is a secret.
+func (v Values) shown(name string) string {
+	if i, ok := v.def.Info(name); ok && i.Type == PasswordType {
+		return Hidden
+	}
+	return v.Raw[name]
+}

@@ -1,0 +1,44 @@
+package converters
+
+import (
+	"millrace/schema"
+	"millrace/schema/config"
+	"millrace/schema/plugin"
+)
+
+// A Message is what a converter may know of the record whose key or value it
+// converts. A converter that keeps something in the record's headers (a schema's
+// id) appends to Headers when it encodes and reads them when it decodes.
+type Message struct {
+	Topic   string
+	Headers []schema.RawHeader
+}
+
+// A Converter turns keys or values into bytes, and back.
+type Converter interface {
+	// Encode appends the bytes of v to dst. null says that the record's half is null
+	// (nothing is appended). Errors are data errors: they concern this record alone
+	// and name the field; those that may pass (a registry that cannot be reached) are
+	// marked retriable.
+	Encode(dst []byte, m *Message, s *schema.Schema, v schema.Value) (out []byte, null bool, err error)
+
+	// Decode makes data of bytes; nil bytes are null. The value may share data, which
+	// must not change any more.
+	Decode(m *Message, data []byte) (*schema.Schema, schema.Value, error)
+}
+
+// A HeaderConverter turns the values of headers into bytes, and back.
+type HeaderConverter interface {
+	// EncodeHeader is Encode for the header called key.
+	EncodeHeader(dst []byte, topic, key string, s *schema.Schema, v schema.Value) (out []byte, null bool, err error)
+	// DecodeHeader is Decode for the header called key.
+	DecodeHeader(topic, key string, data []byte) (*schema.Schema, schema.Value, error)
+}
+
+// A Plugin is a converter as a binary lists it. New or NewHeader is nil where it
+// cannot convert that half.
+type Plugin struct {
+	plugin.Info
+	New       func(v config.Values, isKey bool) (Converter, error)
+	NewHeader func(v config.Values) (HeaderConverter, error)
+}
