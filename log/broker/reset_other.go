@@ -1,0 +1,5 @@
+//go:build !unix
+
+package broker
+
+func isReset(error) bool { return false }

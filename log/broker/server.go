@@ -1,0 +1,220 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/log/internal/wire"
+)
+
+// Options of a server. Zero values get their defaults.
+type Options struct {
+	NodeID         int32 // 1
+	MaxRequest     int32 // bytes of one request, 100 MiB
+	RequestBudget  int64 // bytes of requests being received, for TCP and for in-memory connections each, 64 MiB
+	MaxConnections int   // over TCP, 1024
+	Logger         *slog.Logger
+}
+
+func (o Options) withDefaults() Options {
+	if o.NodeID == 0 {
+		o.NodeID = 1
+	}
+	if o.MaxRequest == 0 {
+		o.MaxRequest = 100 << 20
+	}
+	if o.RequestBudget == 0 {
+		o.RequestBudget = 64 << 20
+	}
+	if o.MaxConnections == 0 {
+		o.MaxConnections = 1024
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Listener says how clients of a listener reach this broker: Metadata names the one a request came
+// in on.
+type Listener struct {
+	Host     string
+	Port     int32
+	InMemory bool // clients in this process
+}
+
+// Server is the broker. Its methods may be called concurrently.
+type Server struct {
+	opt       Options
+	lg        *slog.Logger
+	handlers  [kmsg.MaxKey + 1]handler
+	stats     stats
+	unpacking sync.Mutex
+
+	overTCP, inMemory *wire.Budget
+
+	stop     context.Context // ends when Close begins
+	stopNow  context.CancelFunc
+	life     context.Context // ends when connections must be gone
+	kill     context.CancelFunc
+	running  sync.WaitGroup // accept loops and connections
+	nextConn atomic.Int64
+
+	mu        sync.Mutex // guards the fields below
+	conns     map[*conn]struct{}
+	listeners map[net.Listener]struct{}
+	tcp       int // connections over TCP
+	closed    bool
+}
+
+// New returns a server without listeners.
+func New(opt Options) *Server {
+	s := &Server{
+		opt:       opt.withDefaults(),
+		conns:     map[*conn]struct{}{},
+		listeners: map[net.Listener]struct{}{},
+	}
+	s.lg = s.opt.Logger
+	s.overTCP, s.inMemory = wire.NewBudget(s.opt.RequestBudget), wire.NewBudget(s.opt.RequestBudget)
+	s.stop, s.stopNow = context.WithCancel(context.Background())
+	s.life, s.kill = context.WithCancel(context.Background())
+	s.register()
+	return s
+}
+
+func (s *Server) budget(at Listener) *wire.Budget {
+	if at.InMemory {
+		return s.inMemory
+	}
+	return s.overTCP
+}
+
+func (s *Server) stopping() bool { return s.stop.Err() != nil }
+
+// Serve accepts connections from l in the background until Close. It takes l over.
+func (s *Server) Serve(l net.Listener, at Listener) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errStopping
+	}
+	s.listeners[l] = struct{}{}
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		s.accept(l, at)
+	}()
+	return nil
+}
+
+func (s *Server) accept(l net.Listener, at Listener) {
+	for {
+		nc, err := l.Accept()
+		switch {
+		case errors.Is(err, net.ErrClosed) || s.stopping():
+			if nc != nil {
+				nc.Close()
+			}
+			return
+		case err != nil:
+			// Out of descriptors, or a connection that died in the backlog: both pass.
+			s.lg.Warn("accept failed", "listener", l.Addr().String(), "error", err)
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-s.stop.Done():
+			}
+			continue
+		}
+		if !s.start(nc, at) {
+			nc.Close()
+		}
+	}
+}
+
+func (s *Server) start(nc net.Conn, at Listener) bool {
+	c := &conn{srv: s, nc: nc, at: at, id: s.nextConn.Add(1), principal: "User:ANONYMOUS", queue: make(chan *call, inFlight), unread: make(chan struct{})}
+	if at.InMemory {
+		c.principal = "User:embedded"
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	if !at.InMemory {
+		if s.tcp >= s.opt.MaxConnections {
+			s.lg.Warn("connection refused: too many are open", "peer", nc.RemoteAddr().String(), "limit", s.opt.MaxConnections)
+			return false
+		}
+		s.tcp++
+	}
+	c.ctx, c.cancel = context.WithCancelCause(s.life)
+	s.conns[c] = struct{}{}
+	s.running.Add(1)
+	go func() {
+		defer s.running.Done()
+		c.serve()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+		if !at.InMemory {
+			s.tcp--
+		}
+	}()
+	return true
+}
+
+// Close refuses new work, lets requests that were received be answered until ctx ends, and closes
+// all connections. It returns when no goroutine of the server is left.
+func (s *Server) Close(ctx context.Context) error {
+	s.mu.Lock()
+	s.closed = true
+	s.stopNow()
+	for l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.conns {
+		c.nc.SetReadDeadline(time.Unix(1, 0)) // ends waits for a next request
+	}
+	s.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		s.kill()
+		return nil
+	case <-ctx.Done():
+	}
+	s.kill()
+	s.mu.Lock()
+	for c := range s.conns {
+		c.close()
+	}
+	s.mu.Unlock()
+	<-done
+	return fmt.Errorf("close broker: %w: some requests were not answered", context.Cause(ctx))
+}
+
+func (s *Server) panicked(h wire.Header, p any, stack []byte) {
+	s.stats.panics.Add(1)
+	s.lg.Error("request handler failed, connection closed", "request", wire.Name(h.Key), "version", h.Version, "panic", fmt.Sprint(p), "stack", string(stack))
+}
+
+// stats are counters since the start.
+type stats struct {
+	requests [kmsg.MaxKey + 1]atomic.Int64
+	panics   atomic.Int64
+}
+
+func (s *stats) request(key int16) { s.requests[key].Add(1) }

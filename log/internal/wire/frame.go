@@ -1,0 +1,187 @@
+package wire
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Frame: i32 size of what follows, then that many bytes (request or answer). Fixed for ever.
+
+const (
+	step       = 256 << 10 // budget is taken in these steps
+	passBy     = 64 << 10  // requests up to this size need no budget
+	maxControl = 4 << 20   // limit of every request that carries no records
+	stall      = 10 * time.Second
+)
+
+// Limits of what a connection may send.
+type Limits struct {
+	MaxRequest int32 // bytes of one request; 100 MiB, or 1 MiB before authentication
+	Budget     *Budget
+}
+
+// Frame is one request as it came. Body memory of a Produce request is pooled: nothing of it may be
+// used after Release. Other requests own their memory, so decoded fields may be kept.
+type Frame struct {
+	Bytes  []byte
+	pooled *[]byte
+	lease  Lease
+}
+
+// Release gives buffer and budget back. Calling it again does nothing.
+func (f *Frame) Release() {
+	f.lease.Release()
+	if f.pooled != nil {
+		*f.pooled = f.Bytes[:0]
+		putBuffer(f.pooled)
+		f.pooled = nil
+	}
+	f.Bytes = nil
+}
+
+// Refused is a request that is not read because it cannot be served. The connection must be closed,
+// except after ApiVersions: it was read over, and clients expect an answer whatever its version.
+type Refused struct {
+	Key, Version int16
+	Correlation  int32
+	Reason       string
+}
+
+func (r *Refused) Error() string { return r.Reason }
+
+// Reader reads the requests of one connection.
+type Reader struct {
+	nc  net.Conn
+	br  *bufio.Reader
+	hdr [12]byte
+}
+
+// NewReader reads from nc.
+func NewReader(nc net.Conn) *Reader { return &Reader{nc: nc, br: bufio.NewReaderSize(nc, 4<<10)} }
+
+// Next waits for a request and reads it. io.EOF means that the peer closed between two requests.
+// Kind and version are judged from the first twelve bytes, before memory is taken for the rest;
+// then bytes are read as they come, so that a claimed size costs nothing. A body that makes no
+// progress for ten seconds is an error.
+func (r *Reader) Next(ctx context.Context, lim Limits) (Frame, error) {
+	var f Frame
+	if _, err := io.ReadFull(r.br, r.hdr[:4]); err != nil {
+		return f, err
+	}
+	size := int32(binary.BigEndian.Uint32(r.hdr[:]))
+	if size < minHeader {
+		return f, fmt.Errorf("request of %d bytes: too short for a header", size)
+	}
+	if size > lim.MaxRequest {
+		return f, fmt.Errorf("request of %d bytes: the limit is %d", size, lim.MaxRequest)
+	}
+	slow := r.br.Buffered() < int(size)
+	if slow {
+		// An idle connection may be silent, a request that has begun may not.
+		defer r.nc.SetReadDeadline(time.Time{})
+	}
+	if err := r.full(r.hdr[4:12], slow); err != nil {
+		return f, err
+	}
+	key, version, correlation := Peek(r.hdr[4:])
+	a, known := Lookup(key)
+	switch {
+	case !known:
+		return f, &Refused{key, version, correlation, fmt.Sprintf("request kind %d is unknown", key)}
+	case key == ApiVersions && !a.Serves(version) && size <= passBy:
+		if err := r.skip(int(size)-minHeader, slow); err != nil {
+			return f, err
+		}
+		return f, &Refused{key, version, correlation, fmt.Sprintf("%s version %d: we serve %d to %d", Name(key), version, a.Min, a.Max)}
+	case !a.Serves(version):
+		return f, &Refused{key, version, correlation, fmt.Sprintf("%s version %d: we serve %d to %d", Name(key), version, a.Min, a.Max)}
+	case key != Produce && size > maxControl:
+		return f, fmt.Errorf("%s request of %d bytes: the limit is %d", Name(key), size, maxControl)
+	}
+	if size > passBy {
+		f.lease = lim.Budget.Lease()
+	}
+	if err := r.body(ctx, &f, int(size), key == Produce, slow); err != nil {
+		f.Release()
+		return Frame{}, err
+	}
+	return f, nil
+}
+
+func (r *Reader) body(ctx context.Context, f *Frame, size int, pool, slow bool) error {
+	room := min(size, step)
+	if pool {
+		f.pooled = getBuffer()
+		f.Bytes = *f.pooled
+	}
+	if cap(f.Bytes) < room {
+		f.Bytes = make([]byte, 0, room)
+	}
+	f.Bytes = append(f.Bytes[:0], r.hdr[4:12]...)
+	for len(f.Bytes) < size {
+		n := min(size-len(f.Bytes), step)
+		if size > passBy {
+			if err := f.lease.Take(ctx, int64(n)); err != nil {
+				return err
+			}
+		}
+		at := len(f.Bytes)
+		if at+n > cap(f.Bytes) {
+			// Doubling keeps the copying linear; the peer has sent half of it by then.
+			grown := make([]byte, at, min(size, max(2*cap(f.Bytes), at+n)))
+			copy(grown, f.Bytes)
+			f.Bytes = grown
+		}
+		f.Bytes = f.Bytes[:at+n]
+		if err := r.full(f.Bytes[at:], slow); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *Reader) skip(n int, slow bool) error {
+	if slow {
+		r.nc.SetReadDeadline(time.Now().Add(stall))
+	}
+	_, err := r.br.Discard(n)
+	return err
+}
+
+// full reads all of p. With slow it insists on progress.
+func (r *Reader) full(p []byte, slow bool) error {
+	for len(p) > 0 {
+		if slow {
+			r.nc.SetReadDeadline(time.Now().Add(stall))
+		}
+		n, err := r.br.Read(p)
+		p = p[n:]
+		if err != nil && len(p) > 0 {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Buffers above this size are left to the garbage collector rather than pooled.
+const maxPooled = 4 << 20
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func getBuffer() *[]byte { return buffers.Get().(*[]byte) }
+
+func putBuffer(b *[]byte) {
+	if cap(*b) <= maxPooled {
+		buffers.Put(b)
+	}
+}
