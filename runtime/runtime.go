@@ -1,0 +1,179 @@
+package runtime
+
+import (
+	"fmt"
+	"time"
+
+	"millrace/schema"
+)
+
+// A TaskID names a task.
+type TaskID struct {
+	Connector string `json:"connector"`
+	Task      int    `json:"task"`
+}
+
+func (id TaskID) String() string { return fmt.Sprintf("%s-%d", id.Connector, id.Task) }
+
+// State is what a connector or task does, as clients see it.
+type State string
+
+// Connect's states.
+const (
+	Unassigned State = "UNASSIGNED"
+	Running    State = "RUNNING"
+	Paused     State = "PAUSED"
+	Failed     State = "FAILED"
+	Restarting State = "RESTARTING"
+	Stopped    State = "STOPPED"
+)
+
+// TargetState is what a connector shall do, as the config topic spells it.
+type TargetState string
+
+// Connect's target states. Connect's clients write RUNNING for Started.
+const (
+	Started       TargetState = "STARTED"
+	PausedTarget  TargetState = "PAUSED"
+	StoppedTarget TargetState = "STOPPED"
+)
+
+// Type is a connector's kind.
+type Type string
+
+// Connect's types of connectors.
+const (
+	SourceType  Type = "source"
+	SinkType    Type = "sink"
+	UnknownType Type = "unknown"
+)
+
+// ConnectorInfo is a connector as Connect's REST shows it.
+type ConnectorInfo struct {
+	Name   string            `json:"name"`
+	Config map[string]string `json:"config"`
+	Tasks  []TaskID          `json:"tasks"`
+	Type   Type              `json:"type"`
+}
+
+// TaskInfo is a task with its configuration.
+type TaskInfo struct {
+	ID     TaskID            `json:"id"`
+	Config map[string]string `json:"config"`
+}
+
+// Status is the state of a connector and its tasks.
+type Status struct {
+	Name      string
+	Type      Type
+	Connector PartStatus
+	Tasks     []TaskStatus // by id
+}
+
+// TaskStatus is the state of a task.
+type TaskStatus struct {
+	ID int
+	PartStatus
+}
+
+// PartStatus is the state of a connector or of one task.
+type PartStatus struct {
+	State    State
+	WorkerID string
+	Version  string // of the plugin; "" where unknown
+	Trace    string // why it failed; "" otherwise
+	// What follows is shown only with detail.
+	Failure  *FailureDetail
+	Restarts int       // automatic restarts in a row
+	Next     time.Time // of the next automatic restart; zero for none
+}
+
+// FailureDetail is a failure of a declared reason.
+type FailureDetail struct {
+	Code    string `json:"code"`
+	Summary string `json:"summary"`
+	Remedy  string `json:"remedy,omitempty"`
+	Retry   string `json:"retry"` // "helps", "unknown", "never"
+}
+
+// OffsetInfo is the position of a source partition, or of a topic partition of a sink.
+type OffsetInfo struct {
+	Partition, Offset schema.Value
+}
+
+// A NotFoundError names what there is none of. Its text is Connect's.
+type NotFoundError struct{ Msg string }
+
+func (e *NotFoundError) Error() string { return e.Msg }
+
+// An ExistsError says that a connector of that name exists.
+type ExistsError struct{ Name string }
+
+func (e *ExistsError) Error() string { return fmt.Sprintf("Connector %s already exists", e.Name) }
+
+// A BadRequestError says what is wrong with what a client sent.
+type BadRequestError struct{ Msg string }
+
+func (e *BadRequestError) Error() string { return e.Msg }
+
+// A ConflictError says why a request cannot be served now: workers are settling.
+// Clients try again.
+type ConflictError struct{ Msg string }
+
+func (e *ConflictError) Error() string { return e.Msg }
+
+// NotFound, BadRequest and Conflict make errors with a formatted text.
+func NotFound(format string, a ...any) error   { return &NotFoundError{fmt.Sprintf(format, a...)} }
+func BadRequest(format string, a ...any) error { return &BadRequestError{fmt.Sprintf(format, a...)} }
+func Conflict(format string, a ...any) error   { return &ConflictError{fmt.Sprintf(format, a...)} }
+
+// ConfigInfos is the answer to a validation.
+type ConfigInfos struct {
+	Name       string       `json:"name"`
+	ErrorCount int          `json:"error_count"`
+	Groups     []string     `json:"groups"`
+	Configs    []ConfigInfo `json:"configs"`
+}
+
+// ConfigInfo is one setting of a validation: what it is and what was given.
+type ConfigInfo struct {
+	Definition KeyInfo   `json:"definition"`
+	Value      ValueInfo `json:"value"`
+}
+
+// KeyInfo describes a setting.
+type KeyInfo struct {
+	Name          string   `json:"name"`
+	Type          string   `json:"type"`
+	Required      bool     `json:"required"`
+	DefaultValue  *string  `json:"default_value"`
+	Importance    string   `json:"importance"`
+	Documentation string   `json:"documentation"`
+	Group         *string  `json:"group"`
+	OrderInGroup  int      `json:"order_in_group"`
+	Width         string   `json:"width"`
+	DisplayName   string   `json:"display_name"`
+	Dependents    []string `json:"dependents"`
+}
+
+// ValueInfo is a setting's value and what is wrong with it.
+type ValueInfo struct {
+	Name              string   `json:"name"`
+	Value             *string  `json:"value"`
+	RecommendedValues []string `json:"recommended_values"`
+	Errors            []string `json:"errors"`
+	Visible           bool     `json:"visible"`
+}
+
+// PluginInfo is a plugin as lists show it.
+type PluginInfo struct {
+	Class   string `json:"class"`
+	Type    string `json:"type"` // source, sink, transformation, predicate, converter, header_converter
+	Version string `json:"version,omitempty"`
+}
+
+// Health is what a worker says of itself.
+type Health struct {
+	Status  string `json:"status"` // healthy, starting, unhealthy
+	Message string `json:"message"`
+}
