@@ -1,0 +1,148 @@
+package run
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+//go:embed scripts
+var scripts embed.FS
+
+var (
+	unpackOnce sync.Once
+	unpackDir  string
+	unpackErr  error
+)
+
+// unpacked is a folder of this process with the scripts in it. It is small and left to the system's cleaning of its
+// temporary folder when a process is killed.
+func unpacked() (string, error) {
+	unpackOnce.Do(func() {
+		unpackDir, unpackErr = filepath.Join(os.TempDir(), fmt.Sprintf("millrace-scripts-%d-%d", os.Getuid(), os.Getpid())), nil
+		if unpackErr = os.RemoveAll(unpackDir); unpackErr != nil {
+			return
+		}
+		if unpackErr = os.MkdirAll(unpackDir, 0o700); unpackErr != nil {
+			return
+		}
+		var entries []os.DirEntry
+		if entries, unpackErr = scripts.ReadDir("scripts"); unpackErr != nil {
+			return
+		}
+		for _, e := range entries {
+			var b []byte
+			if b, unpackErr = scripts.ReadFile("scripts/" + e.Name()); unpackErr != nil {
+				return
+			}
+			if unpackErr = os.WriteFile(filepath.Join(unpackDir, e.Name()), b, 0o700); unpackErr != nil {
+				return
+			}
+		}
+	})
+	return unpackDir, unpackErr
+}
+
+// RemoveScripts removes what this process unpacked; for programs that end in order.
+func RemoveScripts() {
+	if unpackDir != "" {
+		_ = os.RemoveAll(unpackDir)
+	}
+}
+
+// CacheDir is the folder in which peers are kept from run to run: millrace/peers in the user's cache folder.
+func CacheDir() (string, error) {
+	if dir := os.Getenv("MILLRACE_PEERS_CACHE"); dir != "" {
+		return dir, nil
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("no cache folder for the peers: %w; set HOME or MILLRACE_PEERS_CACHE", err)
+	}
+	return filepath.Join(dir, "millrace", "peers"), nil
+}
+
+// Kinds are the names that Install knows, in the order in which they are best installed.
+func Kinds() []string {
+	return []string{"postgres", "kcat", "kafka", "opensearch", "elasticsearch"}
+}
+
+// Install makes sure that the named peer can be started, fetching what is missing (as root, or with sudo where it asks
+// for no password). What it prints on the way goes to progress. It returns the peer's folder, where it has one.
+func Install(ctx context.Context, kind string, progress io.Writer) (string, error) {
+	args := []string{kind + ".sh", "install"}
+	if kind == "opensearch" || kind == "elasticsearch" {
+		args = []string{"search.sh", kind, "install"}
+	}
+	cmd, err := script(ctx, args...)
+	if err != nil {
+		return "", err
+	}
+	var out bytes.Buffer
+	var said tailWriter
+	cmd.Stdout, cmd.Stderr = &out, io.MultiWriter(progress, &said)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("install %s: %w\n%s", kind, err, said.String())
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+func script(ctx context.Context, args ...string) (*exec.Cmd, error) {
+	dir, err := unpacked()
+	if err != nil {
+		return nil, err
+	}
+	cache, err := CacheDir()
+	if err != nil {
+		return nil, err
+	}
+	args[0] = filepath.Join(dir, args[0])
+	cmd := exec.CommandContext(ctx, "bash", args...)
+	cmd.Env = append(os.Environ(), "CACHE="+cache)
+	return cmd, nil
+}
+
+// tailWriter keeps the last of what is written to it.
+type tailWriter struct{ b []byte }
+
+func (w *tailWriter) Write(p []byte) (int, error) {
+	w.b = append(w.b, p...)
+	if len(w.b) > 8000 {
+		w.b = append([]byte(nil), w.b[len(w.b)-4000:]...)
+	}
+	return len(p), nil
+}
+
+func (w *tailWriter) String() string { return strings.TrimSpace(string(w.b)) }
+
+// lookUser finds the numbers of a user by the file that Debian keeps them in.
+func lookUser(name string) (uid, gid uint32, err error) {
+	b, err := os.ReadFile("/etc/passwd")
+	if err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(string(b)) {
+		f := strings.Split(strings.TrimSpace(line), ":")
+		if len(f) < 4 || f[0] != name {
+			continue
+		}
+		u, err1 := strconv.ParseUint(f[2], 10, 32)
+		g, err2 := strconv.ParseUint(f[3], 10, 32)
+		if err1 != nil || err2 != nil {
+			return 0, 0, fmt.Errorf("/etc/passwd: user %s has no numbers", name)
+		}
+		return uint32(u), uint32(g), nil
+	}
+	return 0, 0, fmt.Errorf("there is no user %s in /etc/passwd", name)
+}

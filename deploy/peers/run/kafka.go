@@ -1,0 +1,88 @@
+package run
+
+import (
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Kafka starts one node of Apache Kafka with its data in dir. settings are further lines of its server's properties.
+func Kafka(ctx context.Context, dir, settings string) (*Server, error) {
+	if _, err := Install(ctx, "kafka", io.Discard); err != nil {
+		return nil, err
+	}
+	return newServer(ctx, "kafka", dir, 2, func(s *Server) error {
+		s.command = func() (*exec.Cmd, error) {
+			cmd, err := script(context.Background(), "kafka.sh", s.Dir, strconv.Itoa(s.Port), strconv.Itoa(s.ports[1].Number))
+			if err != nil {
+				return nil, err
+			}
+			cmd.Env = append(cmd.Env, "SETTINGS="+settings)
+			return cmd, nil
+		}
+		s.probe = func(ctx context.Context) error {
+			c, err := kgo.NewClient(kgo.SeedBrokers(s.Addr))
+			if err != nil {
+				return err
+			}
+			defer c.Close()
+			_, err = kadm.NewClient(c).ListTopics(ctx)
+			return err
+		}
+		return nil
+	})
+}
+
+// JavaTools are Kafka's own command line tools, as classes.
+type JavaTools struct {
+	// Java is the program; Classpath what its -cp takes.
+	Java, Classpath string
+}
+
+// KafkaTools installs Kafka's clients and tools.
+func KafkaTools(ctx context.Context) (JavaTools, error) {
+	lib, err := Install(ctx, "kafka", io.Discard)
+	if err != nil {
+		return JavaTools{}, err
+	}
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return JavaTools{}, err
+	}
+	cache, err := CacheDir()
+	if err != nil {
+		return JavaTools{}, err
+	}
+	// The tools write their log to standard output unless told otherwise; only what they print is wanted there.
+	conf := filepath.Join(cache, "tools-log")
+	if err := os.MkdirAll(conf, 0o755); err != nil {
+		return JavaTools{}, err
+	}
+	const quiet = "appender.err.type = Console\nappender.err.name = err\nappender.err.target = SYSTEM_ERR\nappender.err.layout.type = PatternLayout\n" +
+		"appender.err.layout.pattern = [%d] %p %m (%c{1})%n\nrootLogger.level = warn\nrootLogger.appenderRef.err.ref = err\n"
+	part, err := os.CreateTemp(conf, "part")
+	if err != nil {
+		return JavaTools{}, err
+	}
+	if _, err := part.WriteString(quiet); err != nil {
+		return JavaTools{}, err
+	}
+	if err := part.Close(); err != nil {
+		return JavaTools{}, err
+	}
+	if err := os.Rename(part.Name(), filepath.Join(conf, "log4j2.properties")); err != nil {
+		return JavaTools{}, err
+	}
+	return JavaTools{Java: java, Classpath: conf + ":" + lib + "/*"}, nil
+}
+
+// Command is class, e.g. org.apache.kafka.tools.ProducerPerformance, with its arguments. It ends with ctx.
+func (j JavaTools) Command(ctx context.Context, class string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, j.Java, append([]string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", j.Classpath, class}, args...)...)
+}

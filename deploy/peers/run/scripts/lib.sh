@@ -1,0 +1,85 @@
+# lib.sh: what the scripts of the peers share. CACHE is the folder that outlives a run: programs and jars are put together there once.
+# shellcheck shell=bash
+: "${CACHE:=${XDG_CACHE_HOME:-${HOME:?neither CACHE nor HOME is set}/.cache}/millrace/peers}"
+mkdir -p "$CACHE"
+
+say() { echo "$(basename "$0"): $*" >&2; }
+die() {
+  say "$@"
+  exit 1
+}
+
+# locked NAME COMMAND…: runs COMMAND while nobody else on this machine runs one under that name, so that two runs share one installation.
+locked() {
+  local fd
+  exec {fd}>"$CACHE/$1.lock"
+  flock "$fd"
+  "${@:2}" {fd}>&-
+  exec {fd}>&-
+}
+
+# packages COMMAND PACKAGE…: installs Debian's packages unless COMMAND can be run already.
+packages() { command -v "$1" >/dev/null || locked apt apt_install "$@"; }
+apt_install() {
+  command -v "$1" >/dev/null && return
+  local as=()
+  if (($(id -u) != 0)); then
+    as=(sudo -n)
+    sudo -n true 2>/dev/null || die "$1 is not installed, and this user is neither root nor may use sudo without a password; install ${*:2}"
+  fi
+  command -v apt-get >/dev/null || die "$1 is not installed and there is no apt-get here; install ${*:2}"
+  say "installing ${*:2}"
+  "${as[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update >&2 || "${as[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update >&2
+  "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends install "${@:2}" >&2
+}
+
+java_home() { dirname "$(dirname "$(readlink -f "$(command -v "${1:-java}")")")"; }
+# A JDK, not only a runtime: two peers are compiled against the jars that were fetched.
+java_packages() {
+  packages javac openjdk-17-jdk-headless
+  packages mvn maven
+}
+
+# jars OUT [-x GROUPS] GROUP:ARTIFACT:VERSION…: those jars from Maven's repositories with all they need at run time.
+jars() {
+  local out=$1 excluded=none pom g a v c
+  shift
+  if [[ $1 == -x ]]; then excluded=$2 && shift 2; fi
+  pom=$(mktemp -d "$CACHE/pom.XXXXXX")
+  {
+    echo '<project><modelVersion>4.0.0</modelVersion><groupId>millrace.peers</groupId><artifactId>jars</artifactId><version>1</version><packaging>pom</packaging><dependencies>'
+    for c in "$@"; do
+      IFS=: read -r g a v <<<"$c"
+      echo "<dependency><groupId>$g</groupId><artifactId>$a</artifactId><version>$v</version></dependency>"
+    done
+    echo '</dependencies></project>'
+  } >"$pom/pom.xml"
+  mvn -q -B -Dstyle.color=never -f "$pom/pom.xml" dependency:copy-dependencies -DincludeScope=runtime "-DexcludeGroupIds=$excluded" "-DoutputDirectory=$out" >&2 ||
+    mvn -q -B -Dstyle.color=never -f "$pom/pom.xml" dependency:copy-dependencies -DincludeScope=runtime "-DexcludeGroupIds=$excluded" "-DoutputDirectory=$out" >&2
+  rm -rf "$pom"
+}
+
+# assembled NAME FUNCTION: makes $CACHE/NAME by running FUNCTION in a folder beside it, which takes the name only when it is whole.
+assembled() { [[ -e $CACHE/$1/.complete ]] || locked "$1" assemble "$@"; }
+assemble() {
+  [[ ! -e $CACHE/$1/.complete ]] || return 0
+  say "putting $1 together in $CACHE (the first time only)"
+  local part=$CACHE/$1.part
+  rm -rf "$part" "${CACHE:?}/$1"
+  mkdir -p "$part"
+  "$2" "$part"
+  touch "$part/.complete"
+  mv "$part" "$CACHE/$1"
+}
+
+# console_log FILE LEVEL: a log4j 2 configuration that writes to standard output.
+console_log() {
+  cat >"$1" <<LOG
+appender.out.type = Console
+appender.out.name = out
+appender.out.layout.type = PatternLayout
+appender.out.layout.pattern = [%d] %p %m (%c{1})%n
+rootLogger.level = $2
+rootLogger.appenderRef.out.ref = out
+LOG
+}

@@ -1,0 +1,65 @@
+package peers
+
+import (
+	"context"
+	"testing"
+
+	"millrace/deploy/peers/run"
+)
+
+// A KafkaServer is one node of Apache Kafka 4.4. Topics are made by the first use, with one partition.
+type KafkaServer struct {
+	// Addr is host:port, what bootstrap.servers takes.
+	Addr string
+	*Control
+}
+
+// Kafka is the Kafka that all tests of the run share.
+func Kafka(t testing.TB) *KafkaServer {
+	t.Helper()
+	return &KafkaServer{Addr: shared(t, "kafka")}
+}
+
+// KafkaOwn is a Kafka for this test alone; settings are further lines of its server's properties.
+func KafkaOwn(t testing.TB, settings string) *KafkaServer {
+	t.Helper()
+	c := own(t, "kafka", func(ctx context.Context, dir string) (*run.Server, error) { return run.Kafka(ctx, dir, settings) })
+	return &KafkaServer{Addr: c.server.Addr, Control: c}
+}
+
+// A SearchServer is one node of OpenSearch or Elasticsearch, over plain HTTP, without authentication. An index with
+// replicas stays yellow on it.
+type SearchServer struct {
+	// URL is its address, http://127.0.0.1:PORT.
+	URL string
+	*Control
+}
+
+// OpenSearch is the OpenSearch 2.19 that all tests of the run share.
+func OpenSearch(t testing.TB) *SearchServer {
+	t.Helper()
+	return &SearchServer{URL: "http://" + shared(t, "opensearch")}
+}
+
+// Elasticsearch is the Elasticsearch 8.18 that all tests of the run share.
+func Elasticsearch(t testing.TB) *SearchServer {
+	t.Helper()
+	return &SearchServer{URL: "http://" + shared(t, "elasticsearch")}
+}
+
+// OpenSearchOwn is an OpenSearch for this test alone; settings are further lines of opensearch.yml, e.g.
+// "indexing_pressure.memory.limit: 2kb", which makes it refuse larger bulk requests with 429.
+func OpenSearchOwn(t testing.TB, settings string) *SearchServer {
+	t.Helper()
+	c := own(t, "opensearch", func(ctx context.Context, dir string) (*run.Server, error) { return run.OpenSearch(ctx, dir, settings) })
+	return &SearchServer{URL: "http://" + c.server.Addr, Control: c}
+}
+
+// ElasticsearchOwn is an Elasticsearch for this test alone; settings as with OpenSearchOwn.
+func ElasticsearchOwn(t testing.TB, settings string) *SearchServer {
+	t.Helper()
+	c := own(t, "elasticsearch", func(ctx context.Context, dir string) (*run.Server, error) {
+		return run.Elasticsearch(ctx, dir, settings)
+	})
+	return &SearchServer{URL: "http://" + c.server.Addr, Control: c}
+}
