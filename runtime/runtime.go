@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/schema"
@@ -170,7 +171,12 @@ type PluginInfo struct {
 	Class   string `json:"class"`
 	Type    string `json:"type"` // source, sink, transformation, predicate, converter, header_converter
 	Version string `json:"version,omitempty"`
+
+	Names []string `json:"-"` // all names by which users may call it
 }
+
+// Is reports whether name is one of the plugin's.
+func (p PluginInfo) Is(name string) bool { return slices.Contains(p.Names, name) }
 
 // Health is what a worker says of itself.
 type Health struct {

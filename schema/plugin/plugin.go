@@ -39,7 +39,7 @@ func NewTable[P Plugin](list ...P) (Table[P], error) {
 	t := Table[P]{list: slices.Clone(list), byName: map[string]int{}}
 	for n, p := range list {
 		i := p.Describe()
-		for _, name := range i.names() {
+		for _, name := range i.Names() {
 			if at, taken := t.byName[name]; taken && at != n {
 				return t, fmt.Errorf("plugins %s and %s: both are called %q", list[at].Describe().Name, i.Name, name)
 			}
@@ -63,8 +63,8 @@ func (t Table[P]) Find(name string) (P, bool) {
 	return t.list[n], true
 }
 
-// names are all names by which users may call the plugin.
-func (i Info) names() []string {
+// Names are all names by which users may call the plugin.
+func (i Info) Names() []string {
 	names := append([]string{i.Name}, i.Aliases...)
 	if i.Class != "" {
 		simple := i.Class[strings.LastIndexByte(i.Class, '.')+1:]
