@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// Records of __embedded_meta-0. The key is text, the value JSON; a null value removes the key. Of
+// several records with a key the last one counts. Readers ignore fields that they do not know.
+//
+//	key              value
+//	cluster          {"id":"<base64url of 16 bytes>"}
+//	topic/<name>     {"id":"<base64url of 16 bytes>","partitions":3,"configs":{"k":"v"},"deleting":true}
+//	producers        {"next":2000}: ids below are handed out or lost; blocks of 1000
+//
+// Fixed for ever.
+const (
+	// Topic is the name of the partition's topic. Clients never see it.
+	MetaTopic = "__embedded_meta"
+
+	keyCluster   = "cluster"
+	keyProducers = "producers"
+	topicPrefix  = "topic/"
+)
+
+type clusterRecord struct {
+	ID string `json:"id"`
+}
+
+type producersRecord struct {
+	Next int64 `json:"next"`
+}
+
+type topicRecord struct {
+	ID         string            `json:"id"`
+	Partitions int32             `json:"partitions"`
+	Configs    map[string]string `json:"configs,omitempty"`
+	Deleting   bool              `json:"deleting,omitempty"`
+}
+
+// FormatID is an id's usual text: base64url without padding, 22 characters.
+func FormatID(id [16]byte) string { return base64.RawURLEncoding.EncodeToString(id[:]) }
+
+// ParseID reads FormatID's text.
+func ParseID(s string) (id [16]byte, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) != 16 {
+		return id, fmt.Errorf("id %q is not base64url of 16 bytes", s)
+	}
+	return [16]byte(b), nil
+}
+
+func encode(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // plain structs of strings and numbers
+	}
+	return b
+}
+
+// state is what the records say.
+type state struct {
+	cluster   string
+	nextBlock int64 // first producer id that is not in a block yet
+	topics    map[string]topicRecord
+}
+
+// apply takes one record in. Values that cannot be read are errors: the catalogue is ours alone.
+func (s *state) apply(key string, value []byte) error {
+	name, isTopic := strings.CutPrefix(key, topicPrefix)
+	if value == nil {
+		if isTopic {
+			delete(s.topics, name)
+		}
+		return nil
+	}
+	var into any
+	var c clusterRecord
+	var p producersRecord
+	var t topicRecord
+	switch {
+	case key == keyCluster:
+		into = &c
+	case key == keyProducers:
+		into = &p
+	case isTopic:
+		into = &t
+	default:
+		return nil // of a later version
+	}
+	if err := json.Unmarshal(value, into); err != nil {
+		return fmt.Errorf("record %q: %w", key, err)
+	}
+	switch {
+	case key == keyCluster:
+		s.cluster = c.ID
+	case key == keyProducers:
+		s.nextBlock = max(s.nextBlock, p.Next)
+	default:
+		if _, err := ParseID(t.ID); err != nil {
+			return fmt.Errorf("record %q: %w", key, err)
+		}
+		if t.Partitions < 1 {
+			return fmt.Errorf("record %q: %d partitions", key, t.Partitions)
+		}
+		s.topics[name] = t
+	}
+	return nil
+}
