@@ -7,7 +7,14 @@ import "millrace/log/internal/wire"
 // at once or later (see call).
 func (s *Server) register() {
 	for key, h := range map[int16]handler{
-		wire.ApiVersions: inline(s.apiVersions),
+		wire.ApiVersions:          inline(s.apiVersions),
+		wire.Metadata:             inline(s.metadata),
+		wire.Produce:              s.produce,
+		wire.Fetch:                s.fetch,
+		wire.ListOffsets:          inline(s.listOffsets),
+		wire.OffsetForLeaderEpoch: inline(s.offsetForLeaderEpoch),
+		wire.FindCoordinator:      inline(s.findCoordinator),
+		wire.InitProducerID:       inline(s.initProducerID),
 	} {
 		s.handlers[key] = h
 	}

@@ -12,15 +12,21 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"millrace/log/internal/catalog"
+	"millrace/log/internal/store"
 	"millrace/log/internal/wire"
 )
 
-// Options of a server. Zero values get their defaults.
+// Options of a server. Zero values get their defaults; Store and Catalog are required.
 type Options struct {
-	NodeID         int32 // 1
-	MaxRequest     int32 // bytes of one request, 100 MiB
-	RequestBudget  int64 // bytes of requests being received, for TCP and for in-memory connections each, 64 MiB
-	MaxConnections int   // over TCP, 1024
+	Store          *store.Store     // stays the caller's, who closes it after the server
+	Catalog        *catalog.Catalog // of that store
+	NodeID         int32            // 1
+	MaxRequest     int32            // bytes of one request, 100 MiB
+	RequestBudget  int64            // bytes of requests being received, for TCP and for in-memory connections each, 64 MiB
+	Partitions     int32            // of topics that do not say, 1
+	NoAutoCreate   bool             // topics are not made by asking for them
+	MaxConnections int              // over TCP, 1024
 	Logger         *slog.Logger
 }
 
@@ -33,6 +39,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.RequestBudget == 0 {
 		o.RequestBudget = 64 << 20
+	}
+	if o.Partitions == 0 {
+		o.Partitions = 1
 	}
 	if o.MaxConnections == 0 {
 		o.MaxConnections = 1024
@@ -54,6 +63,8 @@ type Listener struct {
 // Server is the broker. Its methods may be called concurrently.
 type Server struct {
 	opt       Options
+	st        *store.Store
+	cat       *catalog.Catalog
 	lg        *slog.Logger
 	handlers  [kmsg.MaxKey + 1]handler
 	stats     stats
@@ -82,7 +93,7 @@ func New(opt Options) *Server {
 		conns:     map[*conn]struct{}{},
 		listeners: map[net.Listener]struct{}{},
 	}
-	s.lg = s.opt.Logger
+	s.lg, s.st, s.cat = s.opt.Logger, s.opt.Store, s.opt.Catalog
 	s.overTCP, s.inMemory = wire.NewBudget(s.opt.RequestBudget), wire.NewBudget(s.opt.RequestBudget)
 	s.stop, s.stopNow = context.WithCancel(context.Background())
 	s.life, s.kill = context.WithCancel(context.Background())
