@@ -1,0 +1,6 @@
+package cmd
+
+import "millrace/schema/plugin"
+
+// Plugins are what ships in the binary.
+func Plugins() []plugin.Plugin { return nil }
