@@ -51,11 +51,10 @@ test-simulated:
 # The race detector makes everything several times slower: less effort, and no real servers, so that what needs one is left out.
 test-race: export MILLRACE_EFFORT := $(if $(RACE_EFFORT),$(RACE_EFFORT),20)
 test-race: export CGO_ENABLED := 1
-test-race: unexport MILLRACE_PEERS
 test-race:
 	@packages=$$(go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' $(PACKAGES) | grep -v '^millrace/deploy/' || true); \
 	if [[ -z $$packages ]]; then echo 'nothing for the race detector in $(PACKAGES)'; exit; fi; \
-	set -x; go test -race -count=1 -timeout 15m $$packages
+	set -x; env -u MILLRACE_PEERS go test -race -count=1 -timeout 15m $$packages
 
 .PHONY: soak
 soak: build build/peerd ## the same tests for hours: MILLRACE_EFFORT=1500
