@@ -1,0 +1,338 @@
+package group
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"millrace/log/internal/batch"
+	"millrace/log/internal/store"
+)
+
+// Topic is the name of the topic that groups and offsets are kept in. It has one partition.
+const Topic = "__consumer_offsets"
+
+// ErrClosed is the error of calls that Close cut short.
+var ErrClosed = errors.New("group coordinator: closed")
+
+// Log is the partition that the coordinator keeps its state in; *store.Partition is one.
+type Log interface {
+	Append(batches []batch.View, o store.AppendOpts) (store.Appended, error)
+	AfterDurable(end int64, done func(error))
+	Replay(from int64, f func(batch.View) error) error
+	LogStart() int64
+}
+
+// Topics knows the topics that offsets are committed for.
+type Topics interface {
+	// TopicByName returns the topic's id and number of partitions; ok is false when there is no such topic.
+	TopicByName(name string) (id [16]byte, partitions int32, ok bool)
+	// TopicByID returns the topic's name.
+	TopicByID(id [16]byte) (name string, ok bool)
+}
+
+// Coordinator holds all groups. Its methods may be called concurrently.
+//
+// The methods of requests take a function done, call it exactly once, and do not wait: it may run before the method returns,
+// or later on another goroutine, and must not block. Its error is not nil when there can be no true answer (the log went
+// offline, the coordinator was closed); then the connection is to be closed without one. Requests' byte slices are copied,
+// their strings kept.
+type Coordinator struct {
+	lg     *slog.Logger
+	log    Log
+	topics Topics
+	limits Limits
+
+	mu     sync.Mutex // guards the fields below
+	slots  map[string]*slot
+	buried int64 // log end after the last tombstones of a deleted group: what answers that know of no group wait for
+	closed bool
+	timers sync.WaitGroup // ticks that run
+	expire *time.Timer
+}
+
+// slot is one group with its mutex and timer.
+type slot struct {
+	mu     sync.Mutex // guards the fields below, and is never held across a wait
+	g      *group
+	end    int64 // log end after the group's last record: what its answers wait for
+	timer  *time.Timer
+	armed  time.Time // when timer fires; zero: it does not
+	outbox []func()  // answers to be sent once mu is free
+}
+
+// Options of a coordinator.
+type Options struct {
+	Limits Limits
+	Logger *slog.Logger // default: discards
+}
+
+// Open reads the groups from the log. Members of the in-memory connection and offsets of topics that are gone are dropped. It
+// must run after the topics are known and before requests are served.
+func Open(log Log, topics Topics, o Options) (*Coordinator, error) {
+	c := &Coordinator{lg: o.Logger, log: log, topics: topics, limits: o.Limits.withDefaults(), slots: map[string]*slot{}}
+	if c.lg == nil {
+		c.lg = slog.New(slog.DiscardHandler)
+	}
+	began := time.Now()
+	im := image{values: map[string][]byte{}}
+	records := 0
+	err := log.Replay(log.LogStart(), func(v batch.View) error {
+		records += int(v.Count())
+		return im.add(v)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read groups from %s: %w", Topic, err)
+	}
+	groups := im.groups(began, func(key string, err error) {
+		c.lg.Error("record of a group cannot be read and is passed over", "topic", Topic, "key", fmt.Sprintf("%.64x", key), "error", err)
+	})
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		s := &slot{g: groups[name]}
+		c.slots[name] = s
+		var err error
+		c.within(s, func(e *env) {
+			s.g.dropEmbedded(e)
+			err = s.g.dropTopics(e, c.topicGone)
+		})
+		if err != nil {
+			// They come back at the next start, and are refused then as now.
+			c.lg.Warn("offsets of deleted topics could not be removed", "group", name, "error", err)
+		}
+	}
+	c.expire = time.AfterFunc(c.limits.ExpireEvery, c.expireOffsets)
+	if records > 0 {
+		c.lg.Info("groups loaded", "groups", len(groups), "records", records, "took", time.Since(began))
+	}
+	return c, nil
+}
+
+func (c *Coordinator) topicGone(topic string, id [16]byte) bool {
+	now, _, ok := c.topics.TopicByName(topic)
+	return !ok || (id != [16]byte{} && id != now)
+}
+
+// Close ends timers and answers whoever waits. Nothing is written: members that are there stay members.
+func (c *Coordinator) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.expire.Stop()
+	slots := slices.Collect(maps.Values(c.slots))
+	c.mu.Unlock()
+	for _, s := range slots {
+		s.mu.Lock()
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+		for _, m := range s.g.members {
+			m.answerJoin(time.Time{}, joinOut{err: kerr.CoordinatorNotAvailable.Code, generation: -1, id: m.id})
+			m.answerSync(time.Time{}, syncOut{err: kerr.CoordinatorNotAvailable.Code})
+		}
+		s.g.state = dead // whoever comes late finds the coordinator closed
+		s.flush()
+	}
+	c.timers.Wait()
+}
+
+// with runs f on a group under its mutex; then the group's timer is set and answers are sent. Without create it does nothing
+// and reports false when there is no such group.
+func (c *Coordinator) with(name string, create bool, f func(s *slot, e *env)) (bool, error) {
+	for {
+		c.mu.Lock()
+		if c.closed {
+			c.mu.Unlock()
+			return false, ErrClosed
+		}
+		s := c.slots[name]
+		if s == nil {
+			if !create {
+				c.mu.Unlock()
+				return false, nil
+			}
+			s = &slot{g: newGroup(name, time.Now()), end: c.buried}
+			c.slots[name] = s
+		}
+		c.mu.Unlock()
+		if c.within(s, func(e *env) { f(s, e) }) {
+			return true, nil
+		}
+	}
+}
+
+// within runs f unless the group died meanwhile.
+func (c *Coordinator) within(s *slot, f func(e *env)) bool {
+	s.mu.Lock()
+	if s.g.state == dead {
+		s.mu.Unlock()
+		return false
+	}
+	e := c.env(s)
+	f(e)
+	if s.g.forgettable() {
+		s.g.become(e, dead)
+	}
+	c.arm(s)
+	died, end := s.g.state == dead, s.end
+	s.flush()
+	if died {
+		c.mu.Lock()
+		if c.slots[s.g.name] == s {
+			delete(c.slots, s.g.name)
+			c.buried = max(c.buried, end)
+		}
+		c.mu.Unlock()
+	}
+	return true
+}
+
+// flush sends what the rules wanted answered, and frees the mutex first.
+func (s *slot) flush() {
+	out := s.outbox
+	s.outbox = nil
+	s.mu.Unlock()
+	for _, f := range out {
+		f()
+	}
+}
+
+func (c *Coordinator) env(s *slot) *env {
+	now := time.Now()
+	return &env{
+		now:    now,
+		limits: &c.limits,
+		append: func(records []record) error {
+			a, err := c.log.Append(batches(records, now), store.AppendOpts{Origin: store.FromCoordinator})
+			if err != nil {
+				return err
+			}
+			s.end = a.End
+			return nil
+		},
+		id: memberID,
+		warn: func(msg string, err error) {
+			c.lg.Warn(msg, "group", s.g.name, "error", err)
+		},
+	}
+}
+
+// memberID makes an id in Kafka's form: the client's name and a random UUID.
+func memberID(prefix string) string {
+	var u [16]byte
+	rand.Read(u[:])
+	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
+	h := hex.EncodeToString(u[:])
+	return prefix + "-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// later puts an answer into the outbox. It leaves when all that the group has written until now is durable.
+func (c *Coordinator) later(s *slot, send func(error)) {
+	end := s.end
+	s.outbox = append(s.outbox, func() { c.log.AfterDurable(end, send) })
+}
+
+// arm makes the timer fire no later than the group's next deadline. It may fire earlier, since deadlines move on with every
+// heartbeat: then tick finds nothing to do.
+func (c *Coordinator) arm(s *slot) {
+	next := s.g.next()
+	if next.IsZero() || s.g.state == dead {
+		if s.timer != nil {
+			s.timer.Stop()
+		}
+		s.armed = time.Time{}
+		return
+	}
+	if !s.armed.IsZero() && !next.Before(s.armed) {
+		return
+	}
+	s.armed = next
+	wait := max(time.Until(next), 0)
+	if s.timer == nil {
+		s.timer = time.AfterFunc(wait, func() { c.tick(s) })
+		return
+	}
+	s.timer.Reset(wait)
+}
+
+func (c *Coordinator) tick(s *slot) {
+	if !c.begin() {
+		return
+	}
+	defer c.timers.Done()
+	c.within(s, func(e *env) {
+		s.armed = time.Time{}
+		s.g.tick(e)
+	})
+}
+
+// begin enters a tick, unless the coordinator is closed.
+func (c *Coordinator) begin() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.timers.Add(1)
+	return true
+}
+
+// names lists the groups there are, in order.
+func (c *Coordinator) names() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.slots))
+}
+
+func (c *Coordinator) expireOffsets() {
+	if !c.begin() {
+		return
+	}
+	defer c.timers.Done()
+	for _, name := range c.names() {
+		c.with(name, false, func(s *slot, e *env) {
+			if err := s.g.expire(e); err != nil {
+				e.warn("old offsets could not be removed", err)
+			}
+		})
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.expire.Reset(c.limits.ExpireEvery)
+	}
+}
+
+// TopicDeleted removes the offsets of a topic from all groups. The topic must be gone from Topics.
+func (c *Coordinator) TopicDeleted(ctx context.Context, topic string) error {
+	var firstErr error
+	for _, name := range c.names() {
+		wait := make(chan error, 1)
+		found, err := c.with(name, false, func(s *slot, e *env) {
+			err := s.g.dropTopics(e, func(t string, id [16]byte) bool { return t == topic && c.topicGone(t, id) })
+			if err != nil {
+				wait <- err
+				return
+			}
+			c.later(s, func(err error) { wait <- err })
+		})
+		if found && err == nil {
+			select {
+			case err = <-wait:
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		if firstErr == nil && err != nil {
+			firstErr = fmt.Errorf("remove offsets of topic %q from group %q: %w", topic, name, err)
+		}
+	}
+	return firstErr
+}
