@@ -11,9 +11,16 @@ type Error struct {
 	Value   string // as given; Hidden for secrets
 	Reason  string // with the remedy
 	Missing bool   // the key is not there at all
+
+	// Text is the whole message where an original words its errors otherwise than
+	// Connect does; empty where Connect's wording holds.
+	Text string
 }
 
 func (e *Error) Error() string {
+	if e.Text != "" {
+		return e.Text
+	}
 	if e.Missing {
 		return e.Reason
 	}
