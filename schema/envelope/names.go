@@ -24,15 +24,15 @@ const (
 
 // Where an event stands in a snapshot, as source.snapshot spells it.
 const (
-	SnapshotTrue             = "true"
-	SnapshotFirst            = "first"
-	SnapshotFirstInTable     = "first_in_data_collection"
-	SnapshotLastInTable      = "last_in_data_collection"
-	SnapshotLast             = "last"
-	SnapshotFalse            = "false"
-	SnapshotIncremental      = "incremental"
-	snapshotAllowed          = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
-	envelopeVersion    int32 = 2
+	SnapshotTrue               = "true"
+	SnapshotFirst              = "first"
+	SnapshotFirstInTable       = "first_in_data_collection"
+	SnapshotLastInTable        = "last_in_data_collection"
+	SnapshotLast               = "last"
+	SnapshotFalse              = "false"
+	SnapshotIncremental        = "incremental"
+	snapshotAllowed            = "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"
+	envelopeVersion      int32 = 2
 )
 
 // The headers of change events.
