@@ -126,7 +126,7 @@ func (c *Control) must(t testing.TB, f func(*run.Server) error) {
 // Stop ends the server in order (PostgreSQL: fast shutdown) and waits until it is gone.
 func (c *Control) Stop(t testing.TB) { t.Helper(); c.must(t, (*run.Server).Stop) }
 
-// Kill ends the server with SIGKILL and waits until it is gone.
+// Kill ends all the server's processes with SIGKILL and waits until they are gone.
 func (c *Control) Kill(t testing.TB) { t.Helper(); c.must(t, (*run.Server).Kill) }
 
 // Start starts the stopped or killed server on its old port and data and waits until it answers.
@@ -139,7 +139,7 @@ func (c *Control) Start(t testing.TB) {
 func (c *Control) Restart(t testing.TB) { t.Helper(); c.Stop(t); c.Start(t) }
 
 // Halt freezes the whole server, connections included: packets are taken by the kernel and nobody answers.
-func (c *Control) Halt(t testing.TB) { t.Helper(); c.must(t, (*run.Server).HaltAll) }
+func (c *Control) Halt(t testing.TB) { t.Helper(); c.must(t, (*run.Server).Halt) }
 
 // Resume lets a halted server go on.
 func (c *Control) Resume(t testing.TB) { t.Helper(); c.must(t, (*run.Server).Resume) }

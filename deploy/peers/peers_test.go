@@ -3,9 +3,12 @@ package peers
 import (
 	"encoding/json"
 	"net/http"
+	"os/exec"
+	"strings"
 	"time"
 
 	"context"
+	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"testing"
 )
@@ -82,5 +85,73 @@ func TestSearchServersSayWhatTheyAre(t *testing.T) {
 				t.Errorf("got %+v, want %s %s", body.Version, row.version, row.distribution)
 			}
 		})
+	}
+}
+
+func TestPostgresOfATestsOwnCanBeStoppedKilledAndHalted(t *testing.T) {
+	const password = "pass word's"
+	pg := PostgresOwn(t, PostgresOptions{
+		Settings: map[string]string{"wal_level": "replica"},
+		HBA:      []string{"host all all 127.0.0.1/32 scram-sha-256"},
+		Password: password,
+	})
+	db := pg.NewDatabase(t)
+	ctx := context.Background()
+	if c, err := pgx.Connect(ctx, pg.DSNAs("postgres", "wrong", db)); err == nil {
+		_ = c.Close(ctx)
+		t.Fatal("a wrong password was taken")
+	}
+	pg.Exec(t, db, "CREATE TABLE t (n int)")
+	count := func(want int) {
+		t.Helper()
+		var level string
+		var n int
+		if err := pg.Connect(t, db).QueryRow(ctx, "SELECT current_setting('wal_level'), count(*) FROM t").Scan(&level, &n); err != nil {
+			t.Fatal(err)
+		}
+		if level != "replica" || n != want {
+			t.Fatalf("wal_level %s, %d rows; want replica, %d", level, n, want)
+		}
+	}
+	count(0)
+	for i, end := range []func(testing.TB){pg.Stop, pg.Kill} {
+		pg.Exec(t, db, "INSERT INTO t VALUES (1)", "CHECKPOINT")
+		end(t)
+		if c, err := pgx.Connect(ctx, pg.DSN(db)); err == nil {
+			_ = c.Close(ctx)
+			t.Fatal("a server that has ended answers")
+		}
+		pg.Start(t)
+		count(i + 1)
+	}
+	c := pg.Connect(t, db)
+	pg.Halt(t)
+	short, cancel := context.WithTimeout(ctx, 300*time.Millisecond)
+	defer cancel()
+	if _, err := c.Exec(short, "SELECT 1"); err == nil {
+		t.Fatal("a halted server answers")
+	}
+	pg.Resume(t)
+	count(2)
+}
+
+func TestKcatReadsWhatKafkasConsoleProducerWrites(t *testing.T) {
+	k, kcat, tools := Kafka(t), Kcat(t), KafkaTools(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	topic := Unique(t, "t")
+	produce := tools.Command(ctx, "org.apache.kafka.tools.ConsoleProducer", "--bootstrap-server", k.Addr, "--topic", topic)
+	produce.Stdin = strings.NewReader("one\ntwo\n")
+	if out, err := produce.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(ctx, kcat, "-q", "-C", "-e", "-b", k.Addr, "-t", topic).Output()
+	if err != nil || string(out) != "one\ntwo\n" {
+		t.Fatalf("kcat read %q, %v", out, err)
+	}
+	// Nothing but what the tool prints is on its standard output.
+	out, err = tools.Command(ctx, "org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", k.Addr, "--topic", topic).Output()
+	if err != nil || string(out) != topic+":0:2\n" {
+		t.Fatalf("GetOffsetShell printed %q, %v", out, err)
 	}
 }

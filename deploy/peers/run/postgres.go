@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -118,11 +119,11 @@ func (o PostgresOptions) setup(ctx context.Context, s *Server, bin string) error
 
 // PostgresDSN is the address of a database.
 func PostgresDSN(addr, user, password, db string) string {
-	who := user
+	who := url.User(user)
 	if password != "" {
-		who += ":" + password
+		who = url.UserPassword(user, password)
 	}
-	return fmt.Sprintf("postgres://%s@%s/%s?sslmode=disable", who, addr, db)
+	return (&url.URL{Scheme: "postgres", User: who, Host: addr, Path: "/" + db, RawQuery: "sslmode=disable"}).String()
 }
 
 func (o PostgresOptions) conf(port int) []byte {

@@ -1,12 +1,15 @@
 package run
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -103,8 +106,35 @@ func (s *Server) Start(ctx context.Context) error {
 // Stop ends the server in order and waits for its end. A stopped server stays stopped.
 func (s *Server) Stop() error { return s.end(s.stop, 30*time.Second) }
 
-// Kill ends the server as a crash does, with SIGKILL, and waits for its end.
-func (s *Server) Kill() error { return s.end(syscall.SIGKILL, 30*time.Second) }
+// Kill ends the server as a crash does, all its processes by SIGKILL, and waits until they are gone.
+func (s *Server) Kill() error {
+	if s.Pid() == 0 {
+		return nil
+	}
+	family, err := s.halted()
+	if err != nil {
+		return err
+	}
+	for _, pid := range family[1:] {
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err := s.end(syscall.SIGKILL, 30*time.Second); err != nil {
+		return err
+	}
+	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+		// Orphans that nobody collects stay zombies in containers whose first process is no init.
+		family = slices.DeleteFunc(family, func(pid int) bool {
+			state, _, err := processState(pid)
+			return err != nil || state == 'Z' || state == 'X'
+		})
+		if len(family) == 0 {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s: killed, but processes %v are still there", s.Name, family)
+		}
+	}
+}
 
 func (s *Server) end(sig syscall.Signal, grace time.Duration) error {
 	s.mu.Lock()
@@ -116,23 +146,79 @@ func (s *Server) end(sig syscall.Signal, grace time.Duration) error {
 	return s.proc.end(sig, grace)
 }
 
-// Halt freezes the server's main process with SIGSTOP: connections stay, nothing answers. Resume lets it go on. A server that
-// serves each connection by a process of its own (PostgreSQL) only stops taking new ones; HaltAll freezes those as well.
-func (s *Server) Halt() error { return s.signal(func(pid int) int { return pid }, syscall.SIGSTOP) }
+// Halt freezes all the server's processes: its connections stay open and nobody answers. Resume lets it go on.
+func (s *Server) Halt() error {
+	_, err := s.halted()
+	return err
+}
 
-// HaltAll freezes every process of the server's group.
-func (s *Server) HaltAll() error { return s.signal(func(pid int) int { return -pid }, syscall.SIGSTOP) }
+// halted freezes the main process, then those that it has made: PostgreSQL's each have a process group of their own. It
+// returns them, the main one first.
+func (s *Server) halted() ([]int, error) {
+	pid := s.Pid()
+	if pid == 0 {
+		return nil, fmt.Errorf("%s on %s does not run", s.Name, s.Addr)
+	}
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		return nil, err
+	}
+	// The signal takes effect when the process is next scheduled: only then has it made its last child.
+	for state := byte(0); state != 'T'; time.Sleep(time.Millisecond) {
+		var err error
+		if state, _, err = processState(pid); err != nil {
+			return nil, err
+		}
+	}
+	children, err := childrenOf(pid)
+	for _, child := range children {
+		_ = syscall.Kill(child, syscall.SIGSTOP) // one that has just ended is no loss
+	}
+	return append([]int{pid}, children...), err
+}
 
-// Resume undoes Halt and HaltAll.
-func (s *Server) Resume() error { return s.signal(func(pid int) int { return -pid }, syscall.SIGCONT) }
-
-func (s *Server) signal(to func(pid int) int, sig syscall.Signal) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.proc == nil || s.proc.ended() {
+// Resume undoes Halt.
+func (s *Server) Resume() error {
+	pid := s.Pid()
+	if pid == 0 {
 		return fmt.Errorf("%s on %s does not run", s.Name, s.Addr)
 	}
-	return syscall.Kill(to(s.proc.cmd.Process.Pid), sig)
+	children, err := childrenOf(pid)
+	for _, child := range children {
+		_ = syscall.Kill(child, syscall.SIGCONT)
+	}
+	return errors.Join(err, syscall.Kill(pid, syscall.SIGCONT))
+}
+
+// childrenOf lists the processes whose parent is pid.
+func childrenOf(pid int) (children []int, err error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		n, err := strconv.Atoi(e.Name())
+		if err != nil {
+			continue
+		}
+		if _, parent, err := processState(n); err == nil && parent == pid {
+			children = append(children, n)
+		}
+	}
+	return children, nil
+}
+
+// processState reads a process's state letter and its parent.
+func processState(pid int) (state byte, parent int, err error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, 0, err
+	}
+	// The second field is the program's name in parentheses and may hold anything.
+	rest := string(b[bytes.LastIndexByte(b, ')')+1:])
+	if _, err := fmt.Sscanf(rest, " %c %d", &state, &parent); err != nil {
+		return 0, 0, fmt.Errorf("/proc/%d/stat: %w", pid, err)
+	}
+	return state, parent, nil
 }
 
 // Pid is the server's process id, 0 when it is stopped.
