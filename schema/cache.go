@@ -1,8 +1,11 @@
 package schema
 
-import "container/list"
+import (
+	"container/list"
+	"slices"
+)
 
-// cacheSize is the number of schemas whose results a Cache keeps.
+// cacheSize is the number of schemas whose results a Cache keeps by default.
 const cacheSize = 1000
 
 // A Cache keeps what an instance (a transform, a converter, a writer) computed for
@@ -10,6 +13,8 @@ const cacheSize = 1000
 // It is found by pointer, and by [Equal] where the pointer is new. The zero Cache
 // is ready. Like its owner it is used by one goroutine at a time.
 type Cache[T any] struct {
+	Limit int // of schemas kept; 0: 1,000
+
 	last  *Schema
 	val   T
 	byPtr map[*Schema]*list.Element
@@ -43,6 +48,9 @@ func (c *Cache[T]) slow(s *Schema, compute func(*Schema) (T, error)) (T, error) 
 	var val T
 	if twin := c.twin(s); twin != nil {
 		val = c.byPtr[twin].Value.(cached[T]).val
+		// The newest pointer stands for all equal ones: it will be the last to go.
+		same := c.byEq[s.hash]
+		same[slices.Index(same, twin)] = s
 	} else {
 		var err error
 		if val, err = compute(s); err != nil {
@@ -58,7 +66,11 @@ func (c *Cache[T]) slow(s *Schema, compute func(*Schema) (T, error)) (T, error) 
 	}
 	c.byPtr[s] = c.order.PushFront(cached[T]{s, val})
 	c.last, c.val = s, val
-	if c.order.Len() > cacheSize {
+	limit := c.Limit
+	if limit <= 0 {
+		limit = cacheSize
+	}
+	if c.order.Len() > limit {
 		c.evict(c.order.Back())
 	}
 	return val, nil

@@ -71,7 +71,16 @@ func Equal(a, b *Schema) bool {
 			return false
 		}
 	}
-	return Equal(a.key, b.key) && Equal(a.elem, b.elem) && (!a.hasDefault || EqualValues(a.def, b.def))
+	return Equal(a.key, b.key) && Equal(a.elem, b.elem) && (!a.hasDefault || equalDefaults(a.def, b.def))
+}
+
+// equalDefaults is EqualValues, but that a struct's schemas, the very ones whose
+// defaults these are, are not compared again and again.
+func equalDefaults(a, b Value) bool {
+	if a.kind == Struct && b.kind == Struct {
+		return slices.EqualFunc(a.Fields(), b.Fields(), EqualValues)
+	}
+	return EqualValues(a, b)
 }
 
 // EqualValues reports whether two values are the same datum: the same kind and

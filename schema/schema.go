@@ -1,6 +1,9 @@
 package schema
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+)
 
 // A Schema describes data: its kind, whether it may be null, its default, its
 // name, version, documentation and parameters, and what its parts are. It is
@@ -123,10 +126,10 @@ func (s *Schema) Field(name string) *Schema {
 	return nil
 }
 
-// Key is the schema of a map's keys, else nil.
+// Key is the schema of a map's keys, or nil.
 func (s *Schema) Key() *Schema { return s.key }
 
-// Elem is the schema of an array's elements or a map's values, else nil.
+// Elem is the schema of an array's elements or a map's values, or nil.
 func (s *Schema) Elem() *Schema { return s.elem }
 
 // String names the schema for messages: its name where it has one, else its kind.
@@ -160,10 +163,11 @@ func New(k Kind) *Builder {
 // NewStruct starts the schema of a struct; the name may be empty.
 func NewStruct(name string) *Builder { return New(Struct).Name(name) }
 
-// ArrayOf starts the schema of an array.
+// ArrayOf starts the schema of an array. With a nil schema its elements are
+// schemaless: what a header's text is parsed to has such arrays.
 func ArrayOf(elem *Schema) *Builder { return &Builder{s: Schema{kind: Array, elem: elem}} }
 
-// MapOf starts the schema of a map.
+// MapOf starts the schema of a map. Nil schemas as in ArrayOf.
 func MapOf(key, elem *Schema) *Builder { return &Builder{s: Schema{kind: Map, key: key, elem: elem}} }
 
 // From starts a copy of s, to be changed: the same kind, name, version,
@@ -230,16 +234,13 @@ func (b *Builder) NumFields() int { return len(b.s.fields) }
 // smallStruct is the number of fields up to which a linear search beats a map.
 const smallStruct = 6
 
-// TryBuild makes the schema, or says what is wrong: a field twice, a part without
+// TryBuild makes the schema, or says what is wrong: a field twice or without
 // a schema, a default that does not fit, a Decimal without a scale.
 func (b *Builder) TryBuild() (*Schema, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
 	s := b.s
-	if (s.kind == Array || s.kind == Map) && s.elem == nil || s.kind == Map && s.key == nil {
-		return nil, fmt.Errorf("%v: no schema for its parts", s.kind)
-	}
 	seen := make(map[string]int, len(s.fields))
 	for i, f := range s.fields {
 		if _, twice := seen[f.Name]; twice {
@@ -254,13 +255,25 @@ func (b *Builder) TryBuild() (*Schema, error) {
 	if s.valueKind, s.scale, err = logicalKind(&s); err != nil {
 		return nil, err
 	}
+	s.hash = hashOf(&s)
 	if s.hasDefault {
+		if s.kind == Struct && s.def.kind == Struct {
+			// A default cannot have been made of a schema that did not exist: one of
+			// the same fields is taken, and becomes this schema's own.
+			if !sameFields(s.fields, s.def.Schema().fields) {
+				return nil, fmt.Errorf("schema %s: default: a struct of other fields", &s)
+			}
+			s.def = StructValue(&s, s.def.Fields())
+		}
 		if err := Validate(&s, s.def); err != nil {
 			return nil, fmt.Errorf("schema %s: default: %w", &s, err)
 		}
 	}
-	s.hash = hashOf(&s)
 	return &s, nil
+}
+
+func sameFields(a, b []Field) bool {
+	return slices.EqualFunc(a, b, func(x, y Field) bool { return x.Name == y.Name && Equal(x.Schema, y.Schema) })
 }
 
 // Build is TryBuild for schemas that the program itself lays down: what is wrong

@@ -19,11 +19,12 @@ func (e *DataError) Error() string {
 	return "field " + strconv.Quote(e.Path) + ": " + e.Reason
 }
 
-// under puts a step before the path of a DataError on its way up.
-func under(step string, err error) error {
+// Under puts a step (a field's name, "[3]") before the path of a *DataError on its
+// way up. Another error is put behind the step's name.
+func Under(step string, err error) error {
 	e, ok := err.(*DataError)
 	if !ok {
-		return err
+		return fmt.Errorf("field %q: %w", step, err)
 	}
 	path := step
 	switch {
@@ -60,22 +61,22 @@ func Validate(s *Schema, v Value) error {
 		}
 		for i, f := range v.Fields() {
 			if err := Validate(s.fields[i].Schema, f); err != nil {
-				return under(s.fields[i].Name, err)
+				return Under(s.fields[i].Name, err)
 			}
 		}
 	case Array:
 		for i, e := range v.Elems() {
 			if err := Validate(s.elem, e); err != nil {
-				return under("["+strconv.Itoa(i)+"]", err)
+				return Under("["+strconv.Itoa(i)+"]", err)
 			}
 		}
 	case Map:
 		for _, e := range v.Entries() {
 			if err := Validate(s.key, e.Key); err != nil {
-				return under("[key]", err)
+				return Under("[key]", err)
 			}
 			if err := Validate(s.elem, e.Value); err != nil {
-				return under("["+strconv.Quote(e.Key.Str())+"]", err)
+				return Under("["+strconv.Quote(e.Key.Str())+"]", err)
 			}
 		}
 	case Decimal:

@@ -1,6 +1,8 @@
 package converters
 
 import (
+	"errors"
+
 	"millrace/schema"
 	"millrace/schema/config"
 	"millrace/schema/plugin"
@@ -41,4 +43,56 @@ type Plugin struct {
 	plugin.Info
 	New       func(v config.Values, isKey bool) (Converter, error)
 	NewHeader func(v config.Values) (HeaderConverter, error)
+}
+
+// Make parses the settings of a converter, whose prefix is taken off, and makes it
+// for keys or values. Like Connect's worker it sets converter.type itself.
+func (p Plugin) Make(raw map[string]string, isKey bool) (Converter, []*config.Error) {
+	kind := "value"
+	if isKey {
+		kind = "key"
+	}
+	if p.New == nil {
+		return nil, []*config.Error{{Key: "converter.type", Value: kind, Reason: p.Info.Class + " converts headers alone"}}
+	}
+	v, errs := p.parse(raw, kind)
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	c, err := p.New(v, isKey)
+	return c, asConfigErrors(err)
+}
+
+// MakeHeader is Make for headers.
+func (p Plugin) MakeHeader(raw map[string]string) (HeaderConverter, []*config.Error) {
+	if p.NewHeader == nil {
+		return nil, []*config.Error{{Key: "converter.type", Value: "header", Reason: p.Info.Class + " converts no headers"}}
+	}
+	v, errs := p.parse(raw, "header")
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	c, err := p.NewHeader(v)
+	return c, asConfigErrors(err)
+}
+
+func (p Plugin) parse(raw map[string]string, kind string) (config.Values, []*config.Error) {
+	all := map[string]string{converterType.Name: kind}
+	for k, v := range raw {
+		if k != converterType.Name {
+			all[k] = v
+		}
+	}
+	return p.Info.Config.Parse(all)
+}
+
+func asConfigErrors(err error) []*config.Error {
+	if err == nil {
+		return nil
+	}
+	var e *config.Error
+	if errors.As(err, &e) {
+		return []*config.Error{e}
+	}
+	return []*config.Error{{Key: converterType.Name, Reason: err.Error()}}
 }

@@ -1,0 +1,6 @@
+package converters
+
+// All are the converters that need nothing but themselves.
+func All() []Plugin {
+	return []Plugin{JSON}
+}

@@ -1,0 +1,61 @@
+package javatext
+
+import (
+	"math"
+	"strconv"
+)
+
+// AppendDouble appends f as Java's Double.toString prints it: the shortest digits
+// that read back as f, at least one behind the point, with an exponent below 10^-3
+// and from 10^7 on. As since Java 19; older ones print some numbers longer.
+func AppendDouble(dst []byte, f float64) []byte { return appendFloat(dst, f, 64) }
+
+// AppendFloat appends f as Java's Float.toString prints it.
+func AppendFloat(dst []byte, f float32) []byte { return appendFloat(dst, float64(f), 32) }
+
+// Double is AppendDouble as a string.
+func Double(f float64) string { return string(AppendDouble(make([]byte, 0, 24), f)) }
+
+// Float is AppendFloat as a string.
+func Float(f float32) string { return string(AppendFloat(make([]byte, 0, 24), f)) }
+
+func appendFloat(dst []byte, f float64, bits int) []byte {
+	abs := math.Abs(f)
+	switch {
+	case abs >= 1e-3 && abs < 1e7:
+		if n := int64(f); float64(n) == f {
+			return append(strconv.AppendInt(dst, n, 10), '.', '0')
+		}
+		return strconv.AppendFloat(dst, f, 'f', -1, bits)
+	case f == 0:
+		if math.Signbit(f) {
+			dst = append(dst, '-')
+		}
+		return append(dst, "0.0"...)
+	case f != f:
+		return append(dst, "NaN"...)
+	case math.IsInf(f, 1):
+		return append(dst, "Infinity"...)
+	case math.IsInf(f, -1):
+		return append(dst, "-Infinity"...)
+	}
+	// Go writes -d.ddde+07, d may stand alone; Java writes -d.dddE7.
+	start := len(dst)
+	dst = strconv.AppendFloat(dst, f, 'e', -1, bits)
+	digits := start
+	if f < 0 {
+		digits++
+	}
+	if dst[digits+1] == 'e' {
+		// One digit would do. Java then takes the nearest number of two digits, which
+		// is another one only among the smallest: 4.9E-324, not 5.0E-324.
+		dst = strconv.AppendFloat(dst[:start], f, 'e', 1, bits)
+	}
+	e := len(dst) - 1
+	for dst[e] != 'e' {
+		e--
+	}
+	exp, _ := strconv.Atoi(string(dst[e+1:]))
+	dst = append(dst[:e], 'E')
+	return strconv.AppendInt(dst, int64(exp), 10)
+}
