@@ -21,6 +21,7 @@ import (
 type Options struct {
 	Store          *store.Store     // stays the caller's, who closes it after the server
 	Catalog        *catalog.Catalog // of that store
+	DataDir        string           // as DescribeLogDirs names it
 	NodeID         int32            // 1
 	MaxRequest     int32            // bytes of one request, 100 MiB
 	RequestBudget  int64            // bytes of requests being received, for TCP and for in-memory connections each, 64 MiB
@@ -55,7 +56,7 @@ func (o Options) withDefaults() Options {
 // Listener says how clients of a listener reach this broker: Metadata names the one a request came
 // in on.
 type Listener struct {
-	Host     string
+	Host     string // empty: the address that the client reached
 	Port     int32
 	InMemory bool // clients in this process
 }
@@ -152,6 +153,9 @@ func (s *Server) accept(l net.Listener, at Listener) {
 
 func (s *Server) start(nc net.Conn, at Listener) bool {
 	c := &conn{srv: s, nc: nc, at: at, id: s.nextConn.Add(1), principal: "User:ANONYMOUS", queue: make(chan *call, inFlight), unread: make(chan struct{})}
+	if a, ok := nc.LocalAddr().(*net.TCPAddr); ok && at.Host == "" {
+		c.at.Host = a.IP.String()
+	}
 	if at.InMemory {
 		c.principal = "User:embedded"
 	}

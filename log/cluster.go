@@ -1,0 +1,60 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// openCluster reaches a cluster and learns its id, so that a wrong address or wrong credentials are
+// found out at the start and named.
+func openCluster(ctx context.Context, cfg Config) (*Log, error) {
+	l := &Log{cfg: cfg, lg: cfg.logger()}
+	l.opts = append(slices.Clone(cfg.ClientOpts), kgo.SeedBrokers(cfg.Seeds...))
+	if err := kgo.ValidateOpts(l.opts...); err != nil {
+		return nil, fmt.Errorf("client settings of cluster %s: %w", strings.Join(cfg.Seeds, ","), err)
+	}
+	m, err := l.Admin().BrokerMetadata(ctx)
+	if err != nil {
+		l.Close(ctx)
+		return nil, fmt.Errorf("reach cluster %s (bootstrap.servers): %w%s", strings.Join(cfg.Seeds, ","), err, hint(err))
+	}
+	l.clusterID = m.Cluster
+	return l, nil
+}
+
+// hint is what to look at, for the errors that people meet first.
+func hint(err error) string {
+	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed):
+		return ": check sasl.mechanism and sasl.jaas.config"
+	case errors.Is(err, context.DeadlineExceeded):
+		return ": no broker answered in time; check the addresses, and security.protocol if they are right"
+	case strings.Contains(err.Error(), "refused"):
+		return ": nobody listens there; check the addresses and whether the cluster runs"
+	case strings.Contains(err.Error(), "EOF"):
+		return ": the broker closed the connection; check security.protocol"
+	}
+	return ""
+}
+
+// clientLog hands on what a client has to say when it is a warning or worse.
+func (l *Log) clientLog() kgo.Logger { return clientLog{l.lg} }
+
+type clientLog struct{ lg *slog.Logger }
+
+func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+
+func (c clientLog) Log(level kgo.LogLevel, msg string, kv ...any) {
+	to := slog.LevelWarn
+	if level == kgo.LogLevelError {
+		to = slog.LevelError
+	}
+	c.lg.Log(context.Background(), to, "kafka client: "+msg, kv...)
+}

@@ -1,0 +1,208 @@
+package log
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"millrace/log/broker"
+	"millrace/log/internal/catalog"
+	"millrace/log/internal/memconn"
+	"millrace/log/internal/store"
+)
+
+// Log is an open log. Its methods may be called concurrently.
+type Log struct {
+	cfg       Config
+	lg        *slog.Logger
+	clusterID string
+	opts      []kgo.Opt
+
+	// Of the embedded broker; nil with a cluster.
+	store *store.Store
+	srv   *broker.Server
+	mem   *memconn.Listener
+	addr  string
+
+	mu     sync.Mutex // guards the fields below
+	admin  *kadm.Client
+	closed bool
+}
+
+// Open starts the embedded broker on its data directory, or reaches the cluster. It returns when the
+// log can be used. A data directory that another process holds is a *HeldError.
+func Open(ctx context.Context, cfg Config) (*Log, error) {
+	if len(cfg.Seeds) > 0 {
+		return openCluster(ctx, cfg)
+	}
+	return openEmbedded(cfg)
+}
+
+// HeldError says that another process holds the data directory.
+type HeldError struct {
+	Dir    string
+	Holder string // what it wrote about itself, "pid 4711, listening on 127.0.0.1:9092"
+}
+
+func (e *HeldError) Error() string {
+	return fmt.Sprintf("data directory %s is held by another process (%s): use another directory, or join that process as a worker by setting bootstrap.servers to its Kafka address", e.Dir, e.Holder)
+}
+
+func openEmbedded(cfg Config) (_ *Log, err error) {
+	l := &Log{cfg: cfg, lg: cfg.logger(), mem: memconn.Listen()}
+	mode, every, err := parseFsync(cfg.Fsync)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.DataDir == "" {
+		return nil, errors.New("the embedded log needs a data directory")
+	}
+	if mode != store.FsyncGroup {
+		l.lg.Warn("acknowledged records may be lost when the machine fails", "log.fsync", cfg.Fsync)
+	}
+	// Addresses are taken first: a port in use is found out before the directory is recovered.
+	listeners, err := listen(cfg.Listeners)
+	if err != nil {
+		return nil, err
+	}
+	undo := func() {
+		for _, tl := range listeners {
+			tl.Close()
+		}
+	}
+	fsys := cfg.FS
+	if fsys == nil {
+		return nil, errors.New("the embedded store is not there yet")
+	}
+	l.store, err = store.Open(fsys, cfg.DataDir, store.Options{
+		Fsync: mode, FsyncInterval: every, MaxOpenFiles: cfg.Limits.OpenFiles,
+		MinFree: cfg.Limits.MinFree, Ballast: cfg.Limits.Ballast,
+		Logger: l.lg, OnOffline: cfg.OnOffline, Process: holder(listeners),
+	})
+	if err != nil {
+		undo()
+		var locked *store.LockedError
+		if errors.As(err, &locked) {
+			return nil, &HeldError{Dir: locked.Dir, Holder: locked.Holder}
+		}
+		return nil, fmt.Errorf("open log in %s: %w", cfg.DataDir, err)
+	}
+	cat, err := catalog.Open(l.store, catalog.Options{Defaults: cfg.Defaults, MaxPartitions: cfg.Limits.Partitions, Logger: l.lg})
+	if err != nil {
+		undo()
+		return nil, errors.Join(fmt.Errorf("open log in %s: %w", cfg.DataDir, err), l.store.Close())
+	}
+	l.clusterID = cat.ClusterID()
+	l.srv = broker.New(broker.Options{
+		Store: l.store, Catalog: cat, DataDir: cfg.DataDir, Logger: l.lg,
+		MaxRequest: cfg.Limits.MaxRequest, RequestBudget: cfg.Limits.RequestMemory, MaxConnections: cfg.Limits.Connections,
+		Partitions: cfg.Partitions, NoAutoCreate: cfg.NoAutoCreate,
+	})
+	// Serve fails only after Close.
+	l.srv.Serve(l.mem, broker.Listener{Host: "embedded", Port: 9092, InMemory: true})
+	for _, tl := range listeners {
+		a := tl.Addr().(*net.TCPAddr)
+		at := broker.Listener{Host: a.IP.String(), Port: int32(a.Port)}
+		if a.IP.IsUnspecified() {
+			at.Host = "" // whatever address the client reached
+		}
+		if l.addr == "" {
+			l.addr = tl.Addr().String()
+		}
+		l.srv.Serve(tl, at)
+	}
+	l.opts = []kgo.Opt{kgo.SeedBrokers("embedded:9092"), kgo.Dialer(l.mem.Dial)}
+	return l, nil
+}
+
+func listen(addrs []string) (ls []net.Listener, err error) {
+	for _, a := range addrs {
+		l, err := net.Listen("tcp", a)
+		if err != nil {
+			for _, l := range ls {
+				l.Close()
+			}
+			return nil, fmt.Errorf("listen for Kafka clients on %s: %w", a, err)
+		}
+		ls = append(ls, l)
+	}
+	return ls, nil
+}
+
+// holder is what a second process is told about this one.
+func holder(ls []net.Listener) string {
+	s := "pid " + strconv.Itoa(pid())
+	for i, l := range ls {
+		if i == 0 {
+			s += ", listening on "
+		} else {
+			s += ", "
+		}
+		s += l.Addr().String()
+	}
+	return s
+}
+
+// ClientOpts are the options with which a franz-go client reaches this log. The slice is the caller's.
+func (l *Log) ClientOpts() []kgo.Opt { return slices.Clone(l.opts) }
+
+// Admin is a client for administrative requests, shared by all callers. It must not be closed.
+func (l *Log) Admin() *kadm.Client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.admin == nil {
+		cl, err := kgo.NewClient(append(l.ClientOpts(), kgo.ClientID(l.cfg.clientID()+"-admin"), kgo.WithLogger(l.clientLog()))...)
+		if err != nil {
+			// Options were tried when the log was opened.
+			panic(fmt.Sprintf("log: client options: %v", err))
+		}
+		l.admin = kadm.NewClient(cl)
+		if l.closed {
+			l.admin.Close()
+		}
+	}
+	return l.admin
+}
+
+// Addr is the first TCP address that the embedded broker listens on, with the port it really has;
+// empty if there is none.
+func (l *Log) Addr() string { return l.addr }
+
+// ClusterID is the id that the cluster, or the embedded broker, answers with.
+func (l *Log) ClusterID() string { return l.clusterID }
+
+// Embedded reports whether the log is in this process.
+func (l *Log) Embedded() bool { return l.srv != nil }
+
+// Close stops the embedded broker: requests that were received are answered until ctx ends, then what
+// was written is synced and the directory is marked clean. Clients made from ClientOpts are their
+// makers' to close, before.
+func (l *Log) Close(ctx context.Context) error {
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil
+	}
+	l.closed = true
+	admin := l.admin
+	l.mu.Unlock()
+	if admin != nil {
+		admin.Close()
+	}
+	if l.srv == nil {
+		return nil
+	}
+	err := l.srv.Close(ctx)
+	if e := l.store.Close(); e != nil {
+		err = errors.Join(err, fmt.Errorf("close log in %s: %w", l.cfg.DataDir, e))
+	}
+	return err
+}
