@@ -1,0 +1,316 @@
+package rest
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+
+	"millrace/runtime"
+	"millrace/schema"
+)
+
+// commit is what Connect shows as the commit it was built from; ours is in the
+// Server header and in `millrace version`.
+const commit = "millrace"
+
+func (s *Server) root(*http.Request) (any, error) {
+	return struct {
+		Version   string `json:"version"`
+		Commit    string `json:"commit"`
+		ClusterID string `json:"kafka_cluster_id"`
+	}{schema.ConnectVersion, commit, s.herder.ClusterID()}, nil
+}
+
+func (s *Server) health(r *http.Request) (any, error) {
+	h := s.herder.Health(r.Context())
+	status := http.StatusOK
+	switch h.Status {
+	case "starting":
+		status = http.StatusServiceUnavailable
+	case "unhealthy":
+		status = http.StatusInternalServerError
+	}
+	return answer{status: status, body: h}, nil
+}
+
+// expanded is one connector of a list with expand.
+type expanded struct {
+	Info   *runtime.ConnectorInfo `json:"info,omitempty"`
+	Status *statusBody            `json:"status,omitempty"`
+}
+
+func (s *Server) connectors(r *http.Request) (any, error) {
+	names, err := s.herder.Connectors(r.Context())
+	if err != nil {
+		return nil, err
+	}
+	expand := r.URL.Query()["expand"]
+	if len(expand) == 0 {
+		if names == nil {
+			names = []string{}
+		}
+		return names, nil
+	}
+	out := make(map[string]expanded, len(names))
+	var gone *runtime.NotFoundError
+	for _, name := range names {
+		var e expanded
+		if slices.Contains(expand, "info") {
+			info, err := s.herder.Connector(r.Context(), name)
+			if errors.As(err, &gone) {
+				continue // deleted meanwhile
+			} else if err != nil {
+				return nil, err
+			}
+			e.Info = infoBody(info)
+		}
+		if slices.Contains(expand, "status") {
+			status, err := s.herder.Status(r.Context(), name)
+			if errors.As(err, &gone) {
+				continue
+			} else if err != nil {
+				return nil, err
+			}
+			e.Status = newStatusBody(status, detailed(r))
+		}
+		out[name] = e
+	}
+	return out, nil
+}
+
+// createRequest is the body of POST /connectors.
+type createRequest struct {
+	Name    string     `json:"name"`
+	Config  *configMap `json:"config"`
+	Initial *string    `json:"initial_state"`
+}
+
+func (s *Server) createConnector(r *http.Request) (any, error) {
+	var body createRequest
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	config, err := body.Config.required()
+	if err != nil {
+		return nil, err
+	}
+	initial, err := initialState(body.Initial)
+	if err != nil {
+		return nil, err
+	}
+	name := strings.TrimSpace(body.Name)
+	if err := nameConfig(name, config); err != nil {
+		return nil, err
+	}
+	return s.put(r, name, config, initial, false)
+}
+
+func (s *Server) putConnectorConfig(r *http.Request) (any, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return nil, err
+	}
+	var body configMap
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	config, err := body.required()
+	if err != nil {
+		return nil, err
+	}
+	if err := nameConfig(name, config); err != nil {
+		return nil, err
+	}
+	return s.put(r, name, config, "", true)
+}
+
+func (s *Server) put(r *http.Request, name string, config map[string]string, initial runtime.TargetState, replace bool) (any, error) {
+	info, created, err := s.herder.PutConfig(r.Context(), name, config, initial, replace)
+	if err != nil {
+		return nil, err
+	}
+	a := answer{status: http.StatusOK, body: infoBody(info)}
+	if created {
+		a.status, a.location = http.StatusCreated, "http://"+r.Host+"/connectors/"+pathName(name)
+		if r.TLS != nil {
+			a.location = "https" + strings.TrimPrefix(a.location, "http")
+		}
+	}
+	return a, nil
+}
+
+// nameConfig puts the connector's name into its configuration. One that names
+// another connector, and a name that no URL or log line can hold, are refused.
+func nameConfig(name string, config map[string]string) error {
+	if in, ok := config["name"]; ok && in != name {
+		return runtime.BadRequest("Connector name configuration (%s) doesn't match connector name in the URL (%s)", in, name)
+	}
+	if i := strings.IndexFunc(name, unicode.IsControl); i >= 0 {
+		return runtime.BadRequest("Connector configuration is invalid and contains the following 1 error(s):\n"+
+			"Invalid value %q for configuration name: String may not contain control sequences but had the following ASCII chars: at byte %d\n"+
+			"You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`", name, i)
+	}
+	config["name"] = name
+	return nil
+}
+
+// pathName is a name as a path holds it. A name of dots alone is encoded too, or
+// clients would take it for a step up.
+func pathName(name string) string {
+	if strings.Trim(name, ".") == "" {
+		return strings.Repeat("%2E", len(name))
+	}
+	return url.PathEscape(name)
+}
+
+func initialState(text *string) (runtime.TargetState, error) {
+	if text == nil {
+		return "", nil
+	}
+	switch strings.ToUpper(*text) {
+	case "RUNNING":
+		return runtime.Started, nil
+	case "PAUSED":
+		return runtime.PausedTarget, nil
+	case "STOPPED":
+		return runtime.StoppedTarget, nil
+	}
+	return "", runtime.BadRequest("initial_state %q is none of RUNNING, PAUSED, STOPPED", *text)
+}
+
+// infoBody is a connector's info with a list of tasks that is never null.
+func infoBody(i runtime.ConnectorInfo) *runtime.ConnectorInfo {
+	if i.Tasks == nil {
+		i.Tasks = []runtime.TaskID{}
+	}
+	return &i
+}
+
+func (s *Server) connector(r *http.Request) (any, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return nil, err
+	}
+	info, err := s.herder.Connector(r.Context(), name)
+	return infoBody(info), err
+}
+
+func (s *Server) connectorConfig(r *http.Request) (any, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return nil, err
+	}
+	return s.herder.Config(r.Context(), name)
+}
+
+func (s *Server) deleteConnector(r *http.Request) (any, error) {
+	return s.act(r, http.StatusNoContent, func(name string) error { return s.herder.Delete(r.Context(), name) })
+}
+
+func (s *Server) pauseConnector(r *http.Request) (any, error) {
+	return s.target(r, http.StatusAccepted, runtime.PausedTarget)
+}
+
+func (s *Server) resumeConnector(r *http.Request) (any, error) {
+	return s.target(r, http.StatusAccepted, runtime.Started)
+}
+
+func (s *Server) stopConnector(r *http.Request) (any, error) {
+	return s.target(r, http.StatusNoContent, runtime.StoppedTarget)
+}
+
+func (s *Server) target(r *http.Request, status int, state runtime.TargetState) (any, error) {
+	return s.act(r, status, func(name string) error { return s.herder.SetTargetState(r.Context(), name, state) })
+}
+
+// act does something to the named connector and answers without a body.
+func (s *Server) act(r *http.Request, status int, do func(name string) error) (any, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return nil, err
+	}
+	return answer{status: status}, do(name)
+}
+
+func (s *Server) restartConnector(r *http.Request) (any, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return nil, err
+	}
+	tasks, failed := flag(r, "includeTasks"), flag(r, "onlyFailed")
+	if !tasks && !failed {
+		return answer{status: http.StatusNoContent}, s.herder.RestartConnector(r.Context(), name)
+	}
+	status, err := s.herder.Restart(r.Context(), name, tasks, failed)
+	if err != nil {
+		return nil, err
+	}
+	return answer{status: http.StatusAccepted, body: newStatusBody(status, detailed(r))}, nil
+}
+
+func (s *Server) connectorStatus(r *http.Request) (any, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return nil, err
+	}
+	status, err := s.herder.Status(r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	return newStatusBody(status, detailed(r)), nil
+}
+
+// detailed reports whether the client asked for what goes beyond Connect's answers.
+func detailed(r *http.Request) bool { return r.URL.Query().Get("detail") == "full" }
+
+// statusBody is a connector's status as Connect shows it.
+type statusBody struct {
+	Name      string       `json:"name"`
+	Connector partBody     `json:"connector"`
+	Tasks     []taskBody   `json:"tasks"`
+	Type      runtime.Type `json:"type"`
+}
+
+type taskBody struct {
+	ID int `json:"id"`
+	partBody
+}
+
+type partBody struct {
+	State    runtime.State `json:"state"`
+	WorkerID string        `json:"worker_id"`
+	Version  string        `json:"version,omitempty"`
+	Trace    string        `json:"trace,omitempty"`
+	*detailBody
+}
+
+// detailBody is what ?detail=full adds.
+type detailBody struct {
+	Reason   *runtime.FailureDetail `json:"reason,omitempty"`
+	Restarts int                    `json:"restarts"`
+	Next     *time.Time             `json:"next_restart,omitempty"`
+}
+
+func newPartBody(p runtime.PartStatus, detail bool) partBody {
+	b := partBody{State: p.State, WorkerID: p.WorkerID, Version: p.Version, Trace: p.Trace}
+	if detail {
+		b.detailBody = &detailBody{Reason: p.Failure, Restarts: p.Restarts}
+		if !p.Next.IsZero() {
+			next := p.Next.UTC()
+			b.Next = &next
+		}
+	}
+	return b
+}
+
+func newStatusBody(st runtime.Status, detail bool) *statusBody {
+	b := &statusBody{Name: st.Name, Type: st.Type, Connector: newPartBody(st.Connector, detail), Tasks: []taskBody{}}
+	for _, t := range st.Tasks {
+		b.Tasks = append(b.Tasks, taskBody{t.ID, newPartBody(t.PartStatus, detail)})
+	}
+	return b
+}

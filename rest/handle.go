@@ -1,0 +1,181 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+
+	"github.com/go-chi/chi/v5"
+
+	"millrace/runtime"
+)
+
+// A handler decodes a request, calls the herder and returns what to answer: any
+// value as JSON with status 200, or an answer with a status of its own.
+type handler func(r *http.Request) (any, error)
+
+// An answer is a value with a status and headers. A nil body is no body.
+type answer struct {
+	status   int
+	body     any
+	location string
+}
+
+func (s *Server) handle(h handler) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), requestTimeout)
+		defer cancel()
+		defer func() {
+			p := recover()
+			if p == nil {
+				return
+			}
+			if p == http.ErrAbortHandler {
+				panic(p)
+			}
+			s.lg.Error("request handler panicked", "method", r.Method, "route", chi.RouteContext(r.Context()).RoutePattern(), "panic", p)
+			writeError(w, errors.New("internal error: a bug, see the worker's log"))
+		}()
+		v, err := h(r.WithContext(ctx))
+		if err != nil {
+			writeError(w, err)
+			return
+		}
+		a, ok := v.(answer)
+		if !ok {
+			a = answer{status: http.StatusOK, body: v}
+		}
+		if a.location != "" {
+			w.Header().Set("Location", a.location)
+		}
+		if a.body == nil {
+			w.WriteHeader(a.status)
+			return
+		}
+		body, err := encode(a.body)
+		if err != nil {
+			writeError(w, fmt.Errorf("encode the answer: %w", err))
+			return
+		}
+		writeJSON(w, a.status, body)
+	}
+}
+
+// handleBody is handle for routes that take a JSON body.
+func (s *Server) handleBody(h handler) http.HandlerFunc {
+	inner := s.handle(h)
+	return func(w http.ResponseWriter, r *http.Request) {
+		media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+		if err != nil || media != "application/json" {
+			writeError(w, httpError(http.StatusUnsupportedMediaType))
+			return
+		}
+		inner(w, r)
+	}
+}
+
+// encode writes JSON as Jackson does: <, > and & as they are.
+func encode(v any) ([]byte, error) {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	if err := e.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
+}
+
+// decode reads a JSON body into v. Unknown fields, a second value and no value at
+// all are errors of the client.
+func decode(r *http.Request, v any) error {
+	d := json.NewDecoder(r.Body)
+	d.DisallowUnknownFields()
+	if err := d.Decode(v); err != nil {
+		var tooLarge *http.MaxBytesError
+		switch {
+		case errors.As(err, &tooLarge):
+			return fmt.Errorf("the body is larger than the allowed %d bytes: %w", tooLarge.Limit, err)
+		case errors.Is(err, io.EOF):
+			return runtime.BadRequest("the request has no body; send a JSON object")
+		}
+		return runtime.BadRequest("the body is not the JSON that this call takes: %s", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return runtime.BadRequest("the body holds more than one JSON value")
+	}
+	return nil
+}
+
+// param is a decoded part of the path.
+func param(r *http.Request, name string) (string, error) {
+	text, err := url.PathUnescape(chi.URLParam(r, name))
+	if err != nil {
+		return "", runtime.BadRequest("the path's %s is not correctly encoded: %s", name, err)
+	}
+	return text, nil
+}
+
+// flag is a boolean query parameter; like in Connect, whatever is not "true" is false.
+func flag(r *http.Request, name string) bool { return r.URL.Query().Get(name) == "true" }
+
+// A configMap is a flat configuration in a body: numbers and booleans are taken as
+// their text, as Connect does. null is kept apart, since only some calls take it.
+type configMap struct {
+	values map[string]string
+	nulls  []string
+}
+
+func (c *configMap) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		return nil
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return fmt.Errorf("a configuration is an object of texts: %w", err)
+	}
+	c.values = make(map[string]string, len(raw))
+	for k, v := range raw {
+		switch {
+		case v[0] == '"':
+			var text string
+			if err := json.Unmarshal(v, &text); err != nil {
+				return err
+			}
+			c.values[k] = text
+		case string(v) == "null":
+			c.nulls = append(c.nulls, k)
+		case v[0] == '{' || v[0] == '[':
+			return fmt.Errorf("configuration %q: want a text, have an object or array", k)
+		default: // a number, true or false
+			c.values[k] = string(v)
+		}
+	}
+	return nil
+}
+
+// required is the configuration of a call that needs one and takes no nulls.
+func (c *configMap) required() (map[string]string, error) {
+	switch {
+	case c == nil || c.values == nil:
+		return nil, runtime.BadRequest(`no configuration was sent; send an object of texts ("config" when creating a connector)`)
+	case len(c.nulls) > 0:
+		return nil, runtime.BadRequest("Connector configuration is invalid and contains the following %d error(s):%s\n"+
+			"You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`",
+			len(c.nulls), repeat("\nNull value can not be supplied as the configuration value.", len(c.nulls)))
+	}
+	return c.values, nil
+}
+
+func repeat(s string, n int) string {
+	var b bytes.Buffer
+	for range n {
+		b.WriteString(s)
+	}
+	return b.String()
+}
