@@ -18,4 +18,7 @@ func (s *Server) register() {
 	} {
 		s.handlers[key] = h
 	}
+	for key, h := range s.groupHandlers() {
+		s.handlers[key] = h
+	}
 }

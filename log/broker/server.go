@@ -12,6 +12,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"millrace/log/broker/group"
 	"millrace/log/internal/catalog"
 	"millrace/log/internal/store"
 	"millrace/log/internal/wire"
@@ -29,6 +30,8 @@ type Options struct {
 	NoAutoCreate   bool             // topics are not made by asking for them
 	MaxConnections int              // over TCP, 1024
 	Logger         *slog.Logger
+
+	Groups *group.Coordinator // from OpenGroups; stays the caller's. Without it no group request is served
 }
 
 func (o Options) withDefaults() Options {

@@ -99,15 +99,13 @@ func Open(log Log, topics Topics, o Options) (*Coordinator, error) {
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		s := &slot{g: groups[name]}
 		c.slots[name] = s
-		var err error
 		c.within(s, func(e *env) {
 			s.g.dropEmbedded(e)
-			err = s.g.dropTopics(e, c.topicGone)
+			gone := s.g.gone(c.topicGone)
+			if err := s.g.forget(e, gone); err != nil {
+				s.g.discard(gone) // the log has them still, and the next start finds them gone again
+			}
 		})
-		if err != nil {
-			// They come back at the next start, and are refused then as now.
-			c.lg.Warn("offsets of deleted topics could not be removed", "group", name, "error", err)
-		}
 	}
 	c.expire = time.AfterFunc(c.limits.ExpireEvery, c.expireOffsets)
 	if records > 0 {
@@ -212,15 +210,13 @@ func (c *Coordinator) env(s *slot) *env {
 		append: func(records []record) error {
 			a, err := c.log.Append(batches(records, now), store.AppendOpts{Origin: store.FromCoordinator})
 			if err != nil {
+				c.lg.Warn("group could not be recorded", "group", s.g.name, "records", len(records), "error", err)
 				return err
 			}
 			s.end = a.End
 			return nil
 		},
 		id: memberID,
-		warn: func(msg string, err error) {
-			c.lg.Warn(msg, "group", s.g.name, "error", err)
-		},
 	}
 }
 
@@ -297,11 +293,7 @@ func (c *Coordinator) expireOffsets() {
 	}
 	defer c.timers.Done()
 	for _, name := range c.names() {
-		c.with(name, false, func(s *slot, e *env) {
-			if err := s.g.expire(e); err != nil {
-				e.warn("old offsets could not be removed", err)
-			}
-		})
+		c.with(name, false, func(s *slot, e *env) { s.g.expire(e) }) // what fails is tried again
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -316,7 +308,7 @@ func (c *Coordinator) TopicDeleted(ctx context.Context, topic string) error {
 	for _, name := range c.names() {
 		wait := make(chan error, 1)
 		found, err := c.with(name, false, func(s *slot, e *env) {
-			err := s.g.dropTopics(e, func(t string, id [16]byte) bool { return t == topic && c.topicGone(t, id) })
+			err := s.g.forget(e, s.g.gone(func(t string, id [16]byte) bool { return t == topic && c.topicGone(t, id) }))
 			if err != nil {
 				wait <- err
 				return

@@ -169,8 +169,7 @@ func (g *group) replaceStatic(e *env, m *member, in joinIn, reply func(joinOut))
 			reply(joinOut{err: kerr.CoordinatorNotAvailable.Code, generation: -1, id: in.id})
 			return
 		}
-		old.fence(e)
-		out := g.joinAnswer(m)
+		out := g.joinAnswer(m) // nobody waits in a stable group, so there is nobody to fence
 		if in.canSkip {
 			out.skip = g.leader == m.id
 		} else {
@@ -289,8 +288,6 @@ func (g *group) toEmpty(e *env) {
 	g.protocol, g.leader = "", ""
 	g.initial, g.rebalance, g.syncBy = false, time.Time{}, time.Time{}
 	g.become(e, empty)
-	if err := e.append([]record{groupRecord(g)}); err != nil {
-		// The members are gone whatever the log says. If it is read now, they come back and time out.
-		e.warn("group became empty, which could not be recorded", err)
-	}
+	// If this fails the members are gone nevertheless. They would come back with the next start, and time out.
+	e.append([]record{groupRecord(g)})
 }

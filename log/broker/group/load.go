@@ -90,14 +90,14 @@ func (g *group) dropEmbedded(e *env) {
 	g.remove(e, gone)
 }
 
-// dropTopics removes the offsets of topics that are gone, or that are no longer the ones that were committed for: a topic
-// made anew under an old name starts from its beginning. gone says so for a topic.
-func (g *group) dropTopics(e *env, gone func(topic string, id [16]byte) bool) error {
+// gone lists the offsets of topics that are gone, or that are no longer the ones that were committed for: a topic made anew
+// under an old name starts from its beginning. is says so for a topic and the id that it had.
+func (g *group) gone(is func(topic string, id [16]byte) bool) []partition {
 	var ps []partition
 	for _, p := range g.partitions(g.sortedTopics()...) {
-		if gone(p.topic, g.offsets[p.topic][p.partition].topicID) {
+		if is(p.topic, g.offsets[p.topic][p.partition].topicID) {
 			ps = append(ps, p)
 		}
 	}
-	return g.forget(e, ps)
+	return ps
 }

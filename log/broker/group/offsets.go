@@ -101,6 +101,11 @@ func (g *group) forget(e *env, ps []partition) error {
 	if err := e.append(records); err != nil {
 		return err
 	}
+	g.discard(ps)
+	return nil
+}
+
+func (g *group) discard(ps []partition) {
 	for _, p := range ps {
 		if of := g.offsets[p.topic]; of != nil {
 			if delete(of, p.partition); len(of) == 0 {
@@ -108,7 +113,6 @@ func (g *group) forget(e *env, ps []partition) error {
 			}
 		}
 	}
-	return nil
 }
 
 // partitions lists those of the given topics that have an offset, in order.

@@ -108,7 +108,6 @@ func (s *script) env() *env {
 			s.nextID++
 			return prefix + "-" + strconv.Itoa(s.nextID)
 		},
-		warn: func(msg string, err error) { s.printf("warning: %s: %v", msg, err) },
 	}
 }
 
@@ -306,7 +305,7 @@ func (s *script) run(line string) {
 			s.printf("expire: %v", err)
 		}
 	case "dropped":
-		if err := s.g.dropTopics(e, func(topic string, _ [16]byte) bool { return topic == name }); err != nil {
+		if err := s.g.forget(e, s.g.gone(func(topic string, _ [16]byte) bool { return topic == name })); err != nil {
 			s.printf("dropped: %v", err)
 		}
 	case "tick":

@@ -78,13 +78,10 @@ type group struct {
 type env struct {
 	now    time.Time
 	limits *Limits
-	// append writes records to the log as one batch. On an error nothing was written, and the rule must leave the state as it
-	// was.
+	// append writes records to the log, all or none. An error has been logged; the rule must leave the state as it was.
 	append func([]record) error
 	// id makes a member id that was never used before.
 	id func(prefix string) string
-	// warn tells the operator about an event without an answer that could carry the error.
-	warn func(msg string, err error)
 }
 
 func newGroup(name string, now time.Time) *group {
