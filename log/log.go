@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/log/broker"
+	"millrace/log/broker/group"
 	"millrace/log/internal/catalog"
 	"millrace/log/internal/memconn"
 	"millrace/log/internal/store"
@@ -27,10 +28,11 @@ type Log struct {
 	opts      []kgo.Opt
 
 	// Of the embedded broker; nil with a cluster.
-	store *store.Store
-	srv   *broker.Server
-	mem   *memconn.Listener
-	addr  string
+	store  *store.Store
+	groups *group.Coordinator
+	srv    *broker.Server
+	mem    *memconn.Listener
+	addr   string
 
 	mu     sync.Mutex // guards the fields below
 	admin  *kadm.Client
@@ -101,10 +103,16 @@ func openEmbedded(cfg Config) (_ *Log, err error) {
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", cfg.DataDir, err), l.store.Close())
 	}
 	l.clusterID = cat.ClusterID()
+	l.groups, err = broker.OpenGroups(cat, group.Options{Logger: l.lg})
+	if err != nil {
+		undo()
+		return nil, errors.Join(fmt.Errorf("open log in %s: %w", cfg.DataDir, err), l.store.Close())
+	}
 	l.srv = broker.New(broker.Options{
 		Store: l.store, Catalog: cat, DataDir: cfg.DataDir, Logger: l.lg,
 		MaxRequest: cfg.Limits.MaxRequest, RequestBudget: cfg.Limits.RequestMemory, MaxConnections: cfg.Limits.Connections,
 		Partitions: cfg.Partitions, NoAutoCreate: cfg.NoAutoCreate,
+		Groups: l.groups,
 	})
 	// Serve fails only after Close.
 	l.srv.Serve(l.mem, broker.Listener{Host: "embedded", Port: 9092, InMemory: true})
@@ -201,6 +209,7 @@ func (l *Log) Close(ctx context.Context) error {
 		return nil
 	}
 	err := l.srv.Close(ctx)
+	l.groups.Close()
 	if e := l.store.Close(); e != nil {
 		err = errors.Join(err, fmt.Errorf("close log in %s: %w", l.cfg.DataDir, e))
 	}

@@ -71,6 +71,7 @@ type Key[T Value] struct {
 
 	Importance Importance
 	Group      string // heading in forms; "" for none
+	Order      int    // place in the group; 0: by position in the Def, from 0
 	Width      Width
 	Display    string   // name in forms; Name where empty
 	Dependents []string // keys whose recommendations or visibility depend on this one
@@ -97,6 +98,7 @@ type Field interface {
 // Info is what is known of a setting, for listings and documentation.
 type Info struct {
 	Name, Doc, Display, Group string
+	Order                     int // in the group; see Key
 	Type                      Type
 	Importance                Importance
 	Width                     Width
@@ -197,7 +199,7 @@ func isZero(v any) bool {
 
 func (k Key[T]) info() Info {
 	i := Info{
-		Name: k.Name, Doc: k.Doc, Display: k.Display, Group: k.Group, Type: k.As, Importance: k.Importance,
+		Name: k.Name, Doc: k.Doc, Display: k.Display, Group: k.Group, Order: k.Order, Type: k.As, Importance: k.Importance,
 		Width: k.Width, Required: k.Required, Default: k.absent(), Dependents: k.Dependents, Internal: k.Internal,
 		Recommend: k.Recommend, Visible: k.Visible,
 	}
@@ -241,8 +243,11 @@ func typeOf(v any) Type {
 func (k Key[T]) parse(text string) (any, *Error) {
 	bad := func(reason string) *Error {
 		e := &Error{Key: k.Name, Value: text, Reason: reason}
-		if _, secret := any(k.Default).(Password); secret {
+		switch any(k.Default).(type) {
+		case Password:
 			e.Value = Hidden
+		case []string: // as Java prints a list
+			e.Value = "[" + strings.Join(splitList(strings.TrimSpace(text)), ", ") + "]"
 		}
 		return e
 	}
