@@ -15,6 +15,17 @@ func (s *Server) register() {
 		wire.OffsetForLeaderEpoch: inline(s.offsetForLeaderEpoch),
 		wire.FindCoordinator:      inline(s.findCoordinator),
 		wire.InitProducerID:       inline(s.initProducerID),
+		wire.CreateTopics:         inline(s.createTopics),
+		wire.DeleteTopics:         inline(s.deleteTopics),
+		wire.CreatePartitions:     inline(s.createPartitions),
+		wire.DescribeConfigs:      inline(s.describeConfigs),
+		wire.IncrementalAlter:     inline(s.incrementalAlterConfigs),
+		wire.AlterConfigs:         inline(s.alterConfigs),
+		wire.DeleteRecords:        inline(s.deleteRecords),
+		wire.DescribeLogDirs:      inline(s.describeLogDirs),
+		wire.DescribeCluster:      inline(s.describeCluster),
+		wire.ListReassignments:    inline(s.listReassignments),
+		wire.DescribeTopicParts:   inline(s.describeTopicPartitions),
 	} {
 		s.handlers[key] = h
 	}
