@@ -2,5 +2,5 @@ package converters
 
 // All are the converters that need nothing but themselves.
 func All() []Plugin {
-	return []Plugin{JSON}
+	return []Plugin{JSON, String, Bytes, Short, Integer, Long, Float, Double, Boolean, SimpleHeader}
 }

@@ -125,6 +125,13 @@ func readSpecialFloat(text string) (float64, bool) {
 	return 0, false
 }
 
+// parseFloat reads a number that is none of Go's special words, and whether it is
+// in range.
+func parseFloat(text string, bits int) (float64, bool) {
+	f, err := strconv.ParseFloat(text, bits)
+	return f, err == nil
+}
+
 func appendJSONBytes(dst, b []byte) []byte {
 	dst = append(dst, '"')
 	dst = base64.StdEncoding.AppendEncode(dst, b)
