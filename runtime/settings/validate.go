@@ -1,0 +1,343 @@
+package settings
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"millrace/connectors"
+	"millrace/runtime"
+	"millrace/schema/config"
+	"millrace/schema/plugin"
+)
+
+// A Validator validates configurations of connectors. It is safe for concurrent use.
+type Validator struct {
+	Plugins *runtime.Plugins
+	Worker  runtime.WorkerConfig
+	// Context makes what a connector may ask of the runtime while it validates.
+	Context func(name string) connectors.Context
+	// ExactlyOnce says that the worker can deliver exactly once.
+	ExactlyOnce bool
+}
+
+// lookLimit is how long a connector may look around (reach its database) before its
+// answer no longer counts.
+const lookLimit = 30 * time.Second
+
+// A connector is a source or sink plugin, as far as validation goes.
+type connector struct {
+	plugin.Info
+	sink bool
+	new  func(cc connectors.Context, v config.Values) (any, error)
+}
+
+// find is the connector that a configuration names.
+func (d *Validator) find(raw map[string]string) (connector, error) {
+	class, ok := raw[ConnectorClass.Name]
+	if class = strings.TrimSpace(class); !ok || class == "" {
+		return connector{}, runtime.BadRequest("Connector config {name=%s} contains no connector type", raw[Name.Name])
+	}
+	if p, ok := d.Plugins.Sources.Find(class); ok {
+		return connector{p.Info, false, func(cc connectors.Context, v config.Values) (any, error) { return p.New(cc, v) }}, nil
+	}
+	if p, ok := d.Plugins.Sinks.Find(class); ok {
+		return connector{p.Info, true, func(cc connectors.Context, v config.Values) (any, error) { return p.New(cc, v) }}, nil
+	}
+	var there []string
+	for _, p := range Plugins(d.Plugins, true) {
+		there = append(there, p.Class)
+	}
+	return connector{}, runtime.BadRequest("Failed to find any class that implements Connector and which name matches %s, available connectors are: %s",
+		class, strings.Join(there, ", "))
+}
+
+// Type is the kind of connector that a configuration names.
+func (d *Validator) Type(raw map[string]string) runtime.Type {
+	switch c, err := d.find(raw); {
+	case err != nil:
+		return runtime.UnknownType
+	case c.sink:
+		return runtime.SinkType
+	}
+	return runtime.SourceType
+}
+
+// Validate describes every setting of a configuration, with what was given and what
+// is wrong with it. An error means that there is no such connector.
+func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtime.ConfigInfos, error) {
+	c, err := d.find(raw)
+	if err != nil {
+		return runtime.ConfigInfos{}, err
+	}
+	a := &answer{raw: raw, errs: map[string][]string{}, shown: map[string]string{}, recommended: map[string][]string{}, hidden: map[string]bool{}}
+	def := Source
+	if c.sink {
+		def = Sink
+	}
+	v, errs := def.Parse(raw)
+	a.add(errs...)
+	if _, given := raw[TasksMax.Name]; given && v.Any(TasksMax.Name) == nil {
+		a.fail(TasksMax.Name, "Invalid value null for configuration tasks.max: Value must be non-null")
+	}
+	if c.sink {
+		checkTopics(a, v)
+	} else {
+		d.checkExactlyOnce(a, v)
+	}
+	defaults := d.checkClasses(a, v, c)
+	sharedKeys := describeAll(def)
+	for i, k := range sharedKeys {
+		if text, ok := defaults[k.Name]; ok {
+			sharedKeys[i].DefaultValue = text
+		}
+	}
+	a.values(v, sharedKeys)
+
+	own, errs := c.Config.Parse(raw)
+	a.add(errs...)
+	ownKeys := slices.DeleteFunc(describeAll(c.Config), func(k runtime.KeyInfo) bool { _, is := def.Info(k.Name); return is })
+	a.values(own, ownKeys)
+	if len(a.errs) == 0 {
+		d.look(ctx, a, c, own)
+	}
+	keys := slices.Concat(sharedKeys, ownKeys)
+	names := groups(keys, nil)
+	for _, half := range []string{"key", "value", "header"} {
+		ks := d.converterKeys(a, half)
+		keys, names = append(keys, ks...), groups(ks, names)
+	}
+	return a.infos(raw[ConnectorClass.Name], names, keys), nil
+}
+
+// look lets the connector itself say what is wrong.
+func (d *Validator) look(ctx context.Context, a *answer, c connector, v config.Values) {
+	ctx, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	defer func() { // a connector's bug fails this validation and nothing else
+		if p := recover(); p != nil {
+			a.fail(ConnectorClass.Name, fmt.Sprintf("%s cannot validate this configuration: a bug in the connector: %v", c.Name, p))
+		}
+	}()
+	made, err := c.new(d.Context(a.raw[Name.Name]), v)
+	if err != nil {
+		if e, ok := err.(*config.Error); ok {
+			a.add(e)
+			return
+		}
+		a.fail(ConnectorClass.Name, err.Error())
+		return
+	}
+	if looker, ok := made.(connectors.Validator); ok {
+		a.add(looker.Validate(ctx)...)
+	}
+}
+
+func checkTopics(a *answer, v config.Values) {
+	topics, pattern, dead := Topics.Get(v), TopicsRegex.Get(v), DeadLetterTopic.Get(v)
+	switch {
+	case len(topics) > 0 && pattern != "":
+		a.both("topics and topics.regex are mutually exclusive options, but both are set.")
+	case len(topics) == 0 && pattern == "":
+		a.both("Must configure one of topics or topics.regex")
+	}
+	if dead != "" && slices.Contains(topics, dead) {
+		a.fail(Topics.Name, fmt.Sprintf("The DLQ topic '%s' may not be included in the list of topics ('topics=[%s]') consumed by the connector", dead, strings.Join(topics, ", ")))
+	}
+}
+
+func (d *Validator) checkExactlyOnce(a *answer, v config.Values) {
+	if strings.EqualFold(ExactlyOnce.Get(v), "required") && !d.ExactlyOnce {
+		a.fail(ExactlyOnce.Name, "This worker does not have exactly-once source support enabled.")
+	}
+}
+
+// checkClasses looks up the converters that the configuration names and returns the
+// defaults that come from the worker: its converters and the plugins' versions.
+func (d *Validator) checkClasses(a *answer, v config.Values, c connector) map[string]*string {
+	values, headers := converterKinds(d.Plugins)
+	out := map[string]*string{PluginVersion.Name: &c.Version}
+	a.recommended[PluginVersion.Name] = []string{c.Version}
+	if !v.Given(PluginVersion.Name) {
+		a.shown[PluginVersion.Name] = c.Version
+	} else if got := PluginVersion.Get(v); got != c.Version {
+		a.fail(PluginVersion.Name, fmt.Sprintf("Invalid value %s for configuration %s: the binary has version %s alone", got, PluginVersion.Name, c.Version))
+	}
+	for _, h := range []struct {
+		key      config.Key[config.Class]
+		version  config.Key[string]
+		standard string
+		offered  []runtime.PluginInfo
+	}{
+		{KeyConverter, keyConverterVersion, d.Worker.KeyConverter, values},
+		{ValueConverter, valueConverterVersion, d.Worker.ValueConverter, values},
+		{HeaderConverter, headerConverterVersion, d.Worker.HeaderConverter, headers},
+	} {
+		standard := h.standard
+		if p, ok := d.Plugins.Converters.Find(standard); ok {
+			standard = ClassOf(p.Info)
+		}
+		out[h.key.Name] = &standard
+		a.recommended[h.key.Name] = classes(h.offered)
+		name := standard
+		if h.key.Has(v) {
+			name = string(h.key.Get(v))
+		}
+		p, ok := d.Plugins.Converters.Find(name)
+		if ok && !slices.ContainsFunc(h.offered, func(o runtime.PluginInfo) bool { return o.Is(name) }) {
+			a.fail(h.key.Name, fmt.Sprintf("Invalid value %s for configuration %s: Class %s cannot convert this part of a record", name, h.key.Name, name))
+			continue
+		}
+		if !ok {
+			a.fail(h.key.Name, fmt.Sprintf("Invalid value %s for configuration %s: Class %s could not be found.", name, h.key.Name, name))
+			a.without = append(a.without, h.key.Name)
+			a.hidden[h.version.Name] = true
+			continue
+		}
+		version := p.Version
+		out[h.version.Name] = &version
+		a.recommended[h.version.Name] = []string{version}
+		a.shown[h.key.Name] = ClassOf(p.Info)
+		if !v.Given(h.version.Name) {
+			a.shown[h.version.Name] = version
+		} else if got := h.version.Get(v); got != version {
+			a.fail(h.version.Name, fmt.Sprintf("Invalid value %s for configuration %s: the binary has version %s alone", got, h.version.Name, version))
+		}
+	}
+	return out
+}
+
+// converterKeys are the settings of a converter that the configuration itself names.
+func (d *Validator) converterKeys(a *answer, half string) []runtime.KeyInfo {
+	prefix := half + ".converter."
+	class, given := a.raw[half+".converter"]
+	p, ok := d.Plugins.Converters.Find(strings.TrimSpace(class))
+	if !given || !ok {
+		return nil
+	}
+	v, errs := p.Config.Parse(ConverterConfig(a.raw, half))
+	for _, e := range errs {
+		a.add(&config.Error{Key: prefix + e.Key, Value: e.Value, Missing: e.Missing,
+			Reason: strings.ReplaceAll(e.Reason, `"`+e.Key+`"`, `"`+prefix+e.Key+`"`)})
+	}
+	keys := describeAll(p.Config)
+	inJavaOrder(keys)
+	for i, k := range keys {
+		keys[i].Name = prefix + k.Name
+		if x := v.Any(k.Name); x != nil {
+			a.shown[keys[i].Name] = config.Text(x)
+		}
+	}
+	return keys
+}
+
+// ConverterConfig is what a converter's half ("key", "value", "header") is configured
+// with: its settings in raw without their prefix, and which half it converts.
+func ConverterConfig(raw map[string]string, half string) map[string]string {
+	out := map[string]string{"converter.type": half}
+	for k, v := range raw {
+		if name, ok := strings.CutPrefix(k, half+".converter."); ok && name != "plugin.version" {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+func classes(plugins []runtime.PluginInfo) []string {
+	out := make([]string, len(plugins))
+	for i, p := range plugins {
+		out[i] = p.Class
+	}
+	return out
+}
+
+// An answer gathers what is known of each key.
+type answer struct {
+	raw         map[string]string
+	errs        map[string][]string
+	shown       map[string]string
+	recommended map[string][]string
+	hidden      map[string]bool
+	without     []string // keys whose value is not shown, since it is none
+}
+
+func (a *answer) fail(key, text string) { a.errs[key] = append(a.errs[key], text) }
+
+func (a *answer) both(text string) { a.fail(Topics.Name, text); a.fail(TopicsRegex.Name, text) }
+
+func (a *answer) add(errs ...*config.Error) {
+	for _, e := range errs {
+		a.fail(e.Key, e.Error())
+	}
+}
+
+// values notes what is shown as the value of each key: what was given where it could
+// be read, else the default.
+func (a *answer) values(v config.Values, keys []runtime.KeyInfo) {
+	for _, k := range keys {
+		if _, done := a.shown[k.Name]; done {
+			continue
+		}
+		if x := v.Any(k.Name); x != nil {
+			a.shown[k.Name] = config.Text(x)
+		} else if text, given := a.raw[k.Name]; given && k.Type != string(config.PasswordType) && refusedByCheck(a.errs[k.Name]) {
+			a.shown[k.Name] = strings.TrimSpace(text)
+		}
+	}
+}
+
+// refusedByCheck reports whether a value could be read and was then refused: Connect
+// shows such a value, and none that it could not read.
+func refusedByCheck(errs []string) bool {
+	return len(errs) > 0 && !slices.ContainsFunc(errs, func(e string) bool {
+		return strings.Contains(e, ": Not a number of type ") || strings.Contains(e, ": Expected value to be either true or false")
+	})
+}
+
+func (a *answer) infos(class string, groups []string, keys []runtime.KeyInfo) runtime.ConfigInfos {
+	out := runtime.ConfigInfos{Name: class, Groups: groups, Configs: make([]runtime.ConfigInfo, 0, len(keys))}
+	known := map[string]bool{}
+	for _, k := range keys {
+		known[k.Name] = true
+		v := runtime.ValueInfo{Name: k.Name, RecommendedValues: []string{}, Errors: []string{}, Visible: !a.hidden[k.Name]}
+		if text, ok := a.shown[k.Name]; ok && !slices.Contains(a.without, k.Name) {
+			v.Value = &text
+		}
+		v.RecommendedValues = append(v.RecommendedValues, a.recommended[k.Name]...)
+		v.Errors = append(v.Errors, a.errs[k.Name]...)
+		out.ErrorCount += len(v.Errors)
+		out.Configs = append(out.Configs, runtime.ConfigInfo{Definition: k, Value: v})
+	}
+	// An error about a key that is listed nowhere is not lost.
+	for _, key := range slices.Sorted(maps.Keys(a.errs)) {
+		if known[key] {
+			continue
+		}
+		out.ErrorCount += len(a.errs[key])
+		out.Configs = append(out.Configs, runtime.ConfigInfo{
+			Definition: runtime.KeyInfo{Name: key, Type: string(config.StringType), Importance: string(config.Low), OrderInGroup: -1, Width: string(config.NoWidth), DisplayName: key, Dependents: []string{}},
+			Value:      runtime.ValueInfo{Name: key, RecommendedValues: []string{}, Errors: a.errs[key], Visible: true},
+		})
+	}
+	return out
+}
+
+// ErrorText is the text of the error with which Connect refuses a configuration, ""
+// where there is nothing wrong with it.
+func ErrorText(infos runtime.ConfigInfos) string {
+	if infos.ErrorCount == 0 {
+		return ""
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "Connector configuration is invalid and contains the following %d error(s):", infos.ErrorCount)
+	for _, c := range infos.Configs {
+		for _, e := range c.Value.Errors {
+			b.WriteString("\n" + e)
+		}
+	}
+	b.WriteString("\nYou can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`")
+	return b.String()
+}
