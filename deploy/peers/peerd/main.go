@@ -23,7 +23,6 @@ import (
 
 func main() {
 	status, err := command(os.Args[1:])
-	run.RemoveScripts()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "peerd:", err)
 		status = max(status, 1)

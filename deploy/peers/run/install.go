@@ -3,7 +3,9 @@ package run
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -18,46 +20,49 @@ import (
 //go:embed scripts
 var scripts embed.FS
 
-var (
-	unpackOnce sync.Once
-	unpackDir  string
-	unpackErr  error
-)
-
-// unpacked is a folder of this process with the scripts in it. It is small and left to the system's cleaning of its
-// temporary folder when a process is killed.
-func unpacked() (string, error) {
-	unpackOnce.Do(func() {
-		unpackDir, unpackErr = filepath.Join(os.TempDir(), fmt.Sprintf("millrace-scripts-%d-%d", os.Getuid(), os.Getpid())), nil
-		if unpackErr = os.RemoveAll(unpackDir); unpackErr != nil {
-			return
-		}
-		if unpackErr = os.MkdirAll(unpackDir, 0o700); unpackErr != nil {
-			return
-		}
-		var entries []os.DirEntry
-		if entries, unpackErr = scripts.ReadDir("scripts"); unpackErr != nil {
-			return
-		}
-		for _, e := range entries {
-			var b []byte
-			if b, unpackErr = scripts.ReadFile("scripts/" + e.Name()); unpackErr != nil {
-				return
-			}
-			if unpackErr = os.WriteFile(filepath.Join(unpackDir, e.Name()), b, 0o700); unpackErr != nil {
-				return
-			}
-		}
-	})
-	return unpackDir, unpackErr
-}
-
-// RemoveScripts removes what this process unpacked; for programs that end in order.
-func RemoveScripts() {
-	if unpackDir != "" {
-		_ = os.RemoveAll(unpackDir)
+// unpacked is a folder with the scripts, kept in the cache under a name that changes with their text.
+var unpacked = sync.OnceValues(func() (string, error) {
+	entries, err := scripts.ReadDir("scripts")
+	if err != nil {
+		return "", err
 	}
-}
+	cache, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.New()
+	text := map[string][]byte{}
+	for _, e := range entries {
+		b, err := scripts.ReadFile("scripts/" + e.Name())
+		if err != nil {
+			return "", err
+		}
+		text[e.Name()] = b
+		fmt.Fprintf(sum, "%s %d\n%s", e.Name(), len(b), b)
+	}
+	dir := filepath.Join(cache, fmt.Sprintf("scripts-%x", sum.Sum(nil)[:6]))
+	if _, err := os.Stat(dir); err == nil {
+		return dir, nil
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		return "", err
+	}
+	part, err := os.MkdirTemp(cache, "scripts.part")
+	if err != nil {
+		return "", err
+	}
+	defer os.RemoveAll(part)
+	for name, b := range text {
+		if err := os.WriteFile(filepath.Join(part, name), b, 0o700); err != nil {
+			return "", err
+		}
+	}
+	// Whoever comes second finds the name taken by the same files.
+	if err := os.Rename(part, dir); err != nil && !errors.Is(err, os.ErrExist) && !errors.Is(err, syscall.ENOTEMPTY) {
+		return "", err
+	}
+	return dir, nil
+})
 
 // CacheDir is the folder in which peers are kept from run to run: millrace/peers in the user's cache folder.
 func CacheDir() (string, error) {

@@ -25,14 +25,17 @@ const (
 	lastPort  = 32000
 )
 
-// TakePort chooses a free port. It is given back by Release, or by the end of the process.
-func TakePort() (*Port, error) {
+// TakePort takes the first of the preferred ports that is free, or chooses one. It is given back by Release, or by the end of the process.
+func TakePort(preferred ...int) (*Port, error) {
 	dir := filepath.Join(os.TempDir(), "millrace-ports-"+strconv.Itoa(os.Getuid()))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	for range 1000 {
+	for i := range 1000 {
 		n := firstPort + rand.IntN(lastPort-firstPort)
+		if i < len(preferred) {
+			n = preferred[i]
+		}
 		f, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(n)), os.O_CREATE|os.O_RDWR, 0o600)
 		if err != nil {
 			return nil, err
@@ -41,7 +44,7 @@ func TakePort() (*Port, error) {
 			f.Close()
 			continue
 		}
-		if !Free(n) {
+		if !free(n) {
 			f.Close()
 			continue
 		}
@@ -50,8 +53,8 @@ func TakePort() (*Port, error) {
 	return nil, fmt.Errorf("no free port of 127.0.0.1 found between %d and %d", firstPort, lastPort)
 }
 
-// Free tells whether nobody listens on port n of 127.0.0.1.
-func Free(n int) bool {
+// free tells whether nobody listens on port n of 127.0.0.1.
+func free(n int) bool {
 	l, err := net.Listen("tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(n)))
 	if err != nil {
 		return false

@@ -74,6 +74,22 @@ func (s *Server) first(ctx context.Context, n int, setup func(*Server) error) er
 	return s.Start(ctx)
 }
 
+// Program starts another program as a server on ports that the caller has taken; they and dir, which may hold data
+// already, are the server's from now on. It is stopped by SIGTERM.
+func Program(ctx context.Context, name, dir string, ports []*Port, command func() *exec.Cmd, probe func(context.Context) error) (*Server, error) {
+	s := &Server{Name: name, Dir: dir, Addr: ports[0].Addr(), Port: ports[0].Number, ports: ports}
+	s.stop, s.dying, s.limit = syscall.SIGTERM, syscall.SIGKILL, time.Minute
+	s.command = func() (*exec.Cmd, error) { return command(), nil }
+	s.probe = probe
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	if err := s.Start(ctx); err != nil {
+		return nil, errors.Join(err, s.end(s.dying, time.Second))
+	}
+	return s, nil
+}
+
 // Log is the file with what the server says.
 func (s *Server) Log() string { return filepath.Join(s.Dir, s.Name+".log") }
 

@@ -1,0 +1,187 @@
+// Command bench measures the built binary beside its peers and prints both figures and their ratio, from one run on one
+// machine: pairs made one after the other in changing order, and their medians. It drives Millrace over REST and reads
+// topics over the Kafka protocol, as any other client, and prints a figure only after what was read back from the topic
+// equals the table.
+//
+//	bench [-check] [-only "start stream snapshot"] [-pairs 3] [-rows N] [-updates N] [-out FILE]
+//
+// make bench runs it. RESULTS.md beside it is the output of its last good run.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	goruntime "runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"millrace/deploy/peers/run"
+)
+
+type bench struct {
+	bin           string
+	pairs         int
+	rows, updates int
+	out           io.Writer
+	dir           string
+	failed        []string // figures below what is promised
+}
+
+func main() {
+	b := new(bench)
+	flag.StringVar(&b.bin, "bin", "bin/millrace", "the binary")
+	flag.IntVar(&b.pairs, "pairs", 3, "pairs of ours and the peer's, for the medians")
+	flag.IntVar(&b.rows, "rows", 1_000_000, "rows of the table")
+	flag.IntVar(&b.updates, "updates", 500_000, "row updates to stream, in transactions of 1,000")
+	only := flag.String("only", "start encode stream snapshot", "what to measure")
+	check := flag.Bool("check", false, "fail below the promised figures")
+	out := flag.String("out", "", "a file that gets the output as well, as Markdown")
+	flag.Parse()
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := b.main(ctx, strings.Fields(*only), *check, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		stop()
+		os.Exit(1)
+	}
+}
+
+func (b *bench) main(ctx context.Context, only []string, check bool, out string) (err error) {
+	var copied strings.Builder
+	b.out = io.MultiWriter(os.Stdout, &copied)
+	dir, err := run.NewDir()
+	if err != nil {
+		return err
+	}
+	b.dir = dir.Path
+	defer func() { err = errors.Join(err, dir.Remove()) }()
+	b.header()
+	for _, part := range []struct {
+		name string
+		run  func(context.Context) error
+	}{{"start", b.start}, {"encode", b.encode}, {"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}} {
+		if part.name == "postgres" && !slices.Contains(only, "stream") && !slices.Contains(only, "snapshot") {
+			continue
+		}
+		if part.name != "postgres" && !slices.Contains(only, part.name) {
+			continue
+		}
+		if err := part.run(ctx); err != nil {
+			return err
+		}
+	}
+	for _, f := range b.failed {
+		b.print("BELOW: %s", f)
+	}
+	if out != "" {
+		text := "# Results of `make bench`\n\nThe output of its last good run; the bench explains itself in `main.go`.\n\n```\n" + copied.String() + "```\n"
+		if err := os.WriteFile(out, []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if check && len(b.failed) > 0 {
+		return fmt.Errorf("%d figures are below what is promised", len(b.failed))
+	}
+	return nil
+}
+
+func (b *bench) print(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
+
+func (b *bench) header() {
+	version, err := exec.Command(b.bin, "version").Output()
+	if err != nil {
+		version = []byte(err.Error())
+	}
+	b.print("%s on %d cores (%s), %s, load %s", strings.TrimSpace(string(version)), goruntime.NumCPU(), cpuModel(), time.Now().UTC().Format("2006-01-02 15:04 UTC"), load())
+	b.print("settings: log.fsync as by default; sources at least once; JsonConverter without schemas; everything on 127.0.0.1 of one machine")
+}
+
+// promise notes a figure that misses what the project promises.
+func (b *bench) promise(ok bool, format string, args ...any) {
+	if !ok {
+		b.failed = append(b.failed, fmt.Sprintf(format, args...))
+	}
+}
+
+// start measures from the start of the process to the first answer of REST, then what the idle process holds.
+func (b *bench) start(ctx context.Context) error {
+	info, err := os.Stat(b.bin)
+	if err != nil {
+		return err
+	}
+	b.print("binary: %.1f MiB", float64(info.Size())/(1<<20))
+	var fresh, again []time.Duration
+	const starts = 11
+	for i := range starts {
+		dir := filepath.Join(b.dir, fmt.Sprintf("start%d", i))
+		m, err := b.millrace(ctx, dir)
+		if err != nil {
+			return err
+		}
+		fresh = append(fresh, m.Took)
+		if i == starts-1 {
+			if err := b.idle(ctx, m.Pid()); err != nil {
+				return errors.Join(err, m.Close())
+			}
+		}
+		err = m.Stop()
+		if err == nil {
+			m.Took = 0
+			err = m.Start(ctx)
+			again = append(again, m.Took)
+		}
+		if err := errors.Join(err, m.Close()); err != nil {
+			return err
+		}
+	}
+	slices.Sort(fresh)
+	slices.Sort(again)
+	b.print("start to REST answering, %d starts: empty data folder %s (%s to %s), its second start %s (%s to %s)", starts,
+		ms(median(fresh)), ms(fresh[0]), ms(fresh[starts-1]), ms(median(again)), ms(again[0]), ms(again[starts-1]))
+	b.promise(median(fresh) < 100*time.Millisecond, "start to REST answering takes %s, promised are under 100 ms", ms(median(fresh)))
+	return nil
+}
+
+func (b *bench) idle(ctx context.Context, pid int) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(10 * time.Second):
+	}
+	rss, peak, err := memory(pid)
+	if err != nil {
+		return err
+	}
+	b.print("idle for 10 s without connectors: %.1f MiB resident, %.1f MiB at its highest (VmHWM)", rss, peak)
+	b.promise(peak < 40, "the idle process held %.1f MiB, promised are under 40", peak)
+	return nil
+}
+
+// encode runs the Go benchmark of the hot path, which is nothing that can be seen from outside.
+func (b *bench) encode(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", "EncodeChangeEvent", "-benchmem", "./schema/...", "./connectors/...", "./runtime/...")
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, text)
+	}
+	found := false
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "Benchmark") {
+			found = true
+			b.print("encoding: %s", strings.Join(strings.Fields(line), " "))
+		}
+	}
+	if !found {
+		return errors.New("there is no benchmark EncodeChangeEvent")
+	}
+	return nil
+}
