@@ -85,7 +85,7 @@ func (r *run1) table(ctx context.Context) (image, error) {
 	in, out := io.Pipe()
 	go func() {
 		_, err := c.PgConn().CopyTo(ctx, out, "COPY (SELECT * FROM rows) TO STDOUT")
-		out.CloseWithError(errors.Join(err, io.EOF))
+		out.CloseWithError(err) // nil is the end
 	}()
 	m := make(image, r.rows)
 	n := 0
