@@ -14,6 +14,7 @@ const (
 	CorruptMessage               Code = 2
 	UnknownTopicOrPartition      Code = 3
 	MessageTooLarge              Code = 10
+	InvalidTopic                 Code = 17
 	RecordListTooLarge           Code = 18
 	InvalidTimestamp             Code = 32
 	PolicyViolation              Code = 44

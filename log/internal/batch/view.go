@@ -138,3 +138,12 @@ func Split(dst []View, b []byte) ([]View, error) {
 	}
 	return dst, nil
 }
+
+// Sum is the checksum of a batch that is read piece by piece.
+type Sum uint32
+
+// NewSum begins with the header; Add takes what follows, in order.
+func NewSum(header View) Sum { return Sum(crc32.Checksum(header[crcStart:HeaderSize], castagnoli)) }
+
+// Add continues the checksum.
+func (s Sum) Add(b []byte) Sum { return Sum(crc32.Update(uint32(s), castagnoli, b)) }

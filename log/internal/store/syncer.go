@@ -1,0 +1,236 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"millrace/log/internal/vfs"
+)
+
+// syncState of a partition. There is no barrier between partitions.
+type syncState int8
+
+const (
+	syncIdle    syncState = iota
+	syncQueued            // waits for a worker
+	syncRunning           // a worker has it
+	syncAgain             // and it became dirty meanwhile
+)
+
+// syncer runs at most max syncs at once. Nobody waits artificially for more to
+// come: what arrives while a sync runs is covered by the next one.
+type syncer struct {
+	max int
+
+	mu      sync.Mutex
+	queue   []*Partition
+	workers int
+	wg      sync.WaitGroup
+}
+
+func (s *syncer) enqueue(p *Partition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.queue = append(s.queue, p)
+	if s.workers < s.max {
+		s.workers++
+		s.wg.Add(1)
+		go s.work()
+	}
+}
+
+// work serves the queue until it is empty; idle stores have no workers.
+func (s *syncer) work() {
+	defer s.wg.Done()
+	for {
+		s.mu.Lock()
+		if len(s.queue) == 0 {
+			s.workers--
+			s.queue = nil
+			s.mu.Unlock()
+			return
+		}
+		p := s.queue[0]
+		s.queue[0] = nil
+		s.queue = s.queue[1:]
+		s.mu.Unlock()
+		p.runSync()
+	}
+}
+
+// kick asks for a sync. It needs p.mu.
+func (p *Partition) kick() {
+	switch p.sync {
+	case syncIdle:
+		p.sync = syncQueued
+		p.s.syncer.enqueue(p)
+	case syncRunning:
+		p.sync = syncAgain
+	}
+}
+
+// sealJob is what remains to be done for a segment that was rolled.
+type sealJob struct {
+	seg            *segment
+	offset         int64 // of the snapshot
+	snapshot, pwin []byte
+}
+
+// runSync syncs what was written before it began, and publishes it.
+func (p *Partition) runSync() {
+	p.mu.Lock()
+	p.sync = syncRunning
+	segs, jobs, newFiles := p.dirty, p.sealing, p.newFiles
+	p.dirty, p.sealing, p.newFiles = nil, nil, false
+	for _, s := range segs {
+		s.dirty = false
+	}
+	p.markMu.Lock()
+	target := p.endMark
+	p.markMu.Unlock()
+	p.mu.Unlock()
+
+	err := p.syncFiles(segs, jobs, newFiles)
+	for _, s := range segs {
+		s.file.unpin()
+	}
+	if err == nil {
+		p.advance(target)
+		if jobs = p.seal(jobs); len(jobs) > 0 {
+			p.mu.Lock()
+			p.sealing = append(jobs, p.sealing...)
+			p.mu.Unlock()
+		}
+	}
+
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sync == syncAgain && p.s.offline.Load() == nil {
+		p.sync = syncQueued
+		p.s.syncer.enqueue(p)
+		return
+	}
+	p.sync = syncIdle
+	if p.idle != nil {
+		close(p.idle)
+		p.idle = nil
+	}
+}
+
+// syncFiles makes segments durable, oldest first, and the directory if a file is new.
+func (p *Partition) syncFiles(segs []*segment, jobs []sealJob, newFiles bool) error {
+	if p.s.offline.Load() != nil {
+		return ErrOutcomeUnknown
+	}
+	for _, j := range jobs {
+		// What was reserved beyond the end goes back. Failing costs only space.
+		if f, err := j.seg.file.pin(); err == nil {
+			if err := f.Truncate(j.seg.size.Load()); err != nil {
+				p.s.lg.Warn("reserved space could not be released", "file", f.Name(), "error", err)
+			}
+			j.seg.file.unpin()
+		}
+	}
+	for _, s := range segs {
+		f, err := s.file.pin()
+		if err == nil {
+			begin := time.Now()
+			err = f.Sync()
+			p.s.counters.synced(time.Since(begin))
+			s.file.unpin()
+		}
+		if err != nil {
+			return p.s.goOffline(fmt.Errorf("sync %s: %w", s.file.name, err))
+		}
+	}
+	if newFiles {
+		if err := p.s.fs.SyncDir(p.dir); err != nil {
+			return p.s.goOffline(fmt.Errorf("sync directory %s: %w", p.dir, err))
+		}
+	}
+	return nil
+}
+
+// advance publishes that everything below target is durable, and notes it in the
+// partition's synced file, which itself is never synced.
+func (p *Partition) advance(target mark) {
+	p.mu.Lock()
+	p.durable.Store(target.offset)
+	p.markMu.Lock()
+	p.durableMark = target
+	p.markMu.Unlock()
+	p.settle()
+	p.mu.Unlock()
+	p.notify()
+	var buf [syncedSize]byte
+	f, err := p.syncedFile.pin()
+	if err == nil {
+		_, err = f.WriteAt(appendSynced(buf[:0], syncedMark{target.seg.base, target.pos}), 0)
+		p.syncedFile.unpin()
+	}
+	if err != nil {
+		// An older mark is still true; recovery has more to read then.
+		p.s.lg.Debug("durable position not noted", "partition", p.tp.String(), "error", err)
+	}
+}
+
+// seal writes the index files and snapshots of rolled segments, which are durable
+// by now, and moves the recovery point. It returns the jobs that have to be tried again.
+func (p *Partition) seal(jobs []sealJob) []sealJob {
+	for i, j := range jobs {
+		if err := p.sealOne(j); err != nil {
+			if !vfs.IsNoSpace(err) {
+				p.s.goOffline(fmt.Errorf("seal %s: %w", j.seg.file.name, err))
+			} else {
+				p.s.diskFull()
+				p.s.lg.Warn("index of a full segment not written, the disk is full; tried again later", "file", j.seg.file.name)
+			}
+			return jobs[i:]
+		}
+	}
+	if len(jobs) > 0 {
+		p.s.requestCheckpoint()
+	}
+	return nil
+}
+
+func (p *Partition) sealOne(j sealJob) error {
+	fsys := p.s.fs
+	if err := j.seg.writeIndexes(true, true); err != nil {
+		return err
+	}
+	if err := p.writeSnapshot(j.offset, j.snapshot, j.pwin); err != nil {
+		return err
+	}
+	if err := fsys.SyncDir(p.dir); err != nil {
+		return err
+	}
+	j.seg.retire()
+	p.recovery.Store(j.offset)
+	p.pruneSnapshots()
+	return nil
+}
+
+func (p *Partition) writeSnapshot(offset int64, snapshot, pwin []byte) error {
+	return errors.Join(
+		writeFile(p.s.fs, p.file(offsetName(offset, pwinSuffix)), pwin, true),
+		writeFile(p.s.fs, p.file(offsetName(offset, snapshotSuffix)), snapshot, true))
+}
+
+// counters of a store, for metrics.
+type counters struct {
+	batches, bytes, syncs, syncNanos atomic.Int64
+}
+
+func (c *counters) appended(batches int, bytes int64) {
+	c.batches.Add(int64(batches))
+	c.bytes.Add(bytes)
+}
+
+func (c *counters) synced(d time.Duration) {
+	c.syncs.Add(1)
+	c.syncNanos.Add(int64(d))
+}

@@ -1,0 +1,19 @@
+package vfs
+
+import (
+	"errors"
+	"os"
+
+	"golang.org/x/sys/windows"
+)
+
+// flock locks one byte far behind the content, because locked bytes cannot be
+// read by others, and the content is for them.
+func flock(f *os.File) error {
+	at := &windows.Overlapped{OffsetHigh: 1}
+	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, at)
+	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
+		return ErrLocked
+	}
+	return err
+}
