@@ -73,14 +73,14 @@ lint: ## gofmt, vet, staticcheck
 	go tool staticcheck -tags synctests ./...
 
 .PHONY: demo
-demo: build ## changes of a real PostgreSQL into topics, a search server and a file; until Ctrl-C, or ONCE=1
-	go build -o build/demo ./deploy/demo
-	build/demo $(if $(ONCE),-once)
+demo: build ## changes of a real PostgreSQL into topics, a search server and a file; until Ctrl-C, or ONCE=1; SEARCH=elasticsearch instead of opensearch
+	@go build -o build/millrace-demo ./deploy/demo
+	@build/millrace-demo $(if $(ONCE),-once) $(if $(SEARCH),-search $(SEARCH))
 
 .PHONY: bench
-bench: build ## the figures, each beside its peer; CHECK=1 fails below what we promise, ONLY="stream snapshot start" picks
-	go build -o build/bench ./deploy/bench
-	build/bench $(if $(CHECK),-check) $(if $(ONLY),-only '$(ONLY)')
+bench: build ## the figures, each beside its peer; CHECK=1 fails below what we promise, ONLY="start encode stream snapshot" picks, OUT=FILE keeps
+	@go build -o build/millrace-bench ./deploy/bench
+	@build/millrace-bench $(if $(CHECK),-check) $(if $(ONLY),-only '$(ONLY)') $(if $(PAIRS),-pairs $(PAIRS)) $(if $(OUT),-out $(OUT))
 
 .PHONY: peers
 peers: build/peerd ## install what the real servers need (PostgreSQL, kcat, a JDK, jars) without running anything

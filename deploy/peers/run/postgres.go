@@ -164,14 +164,8 @@ func dropRoot(dir, data string) (func() *syscall.SysProcAttr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("PostgreSQL refuses to run as root: %w; install Debian's package postgresql, which makes it", err)
 	}
-	for at := dir; at != "/"; at = filepath.Dir(at) {
-		info, err := os.Stat(at)
-		if err != nil {
-			return nil, err
-		}
-		if info.Mode().Perm()&0o001 == 0 {
-			return nil, fmt.Errorf("PostgreSQL refuses to run as root, and the user postgres cannot enter %s (mode %v) on the way to its data; choose another TMPDIR", at, info.Mode().Perm())
-		}
+	if err := Passable(dir); err != nil {
+		return nil, err
 	}
 	if err := os.Chown(data, int(uid), int(gid)); err != nil {
 		return nil, err
@@ -179,4 +173,22 @@ func dropRoot(dir, data string) (func() *syscall.SysProcAttr, error) {
 	return func() *syscall.SysProcAttr {
 		return &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: gid}}
 	}, nil
+}
+
+// Passable tells why PostgreSQL could not have its data in dir: run as root, it becomes another user, who must be able to
+// walk there.
+func Passable(dir string) error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	for at := dir; at != "/"; at = filepath.Dir(at) {
+		info, err := os.Stat(at)
+		if err != nil {
+			return err
+		}
+		if info.Mode().Perm()&0o001 == 0 {
+			return fmt.Errorf("PostgreSQL refuses to run as root, and the user postgres cannot enter %s (mode %v) on the way to its data; choose another TMPDIR", at, info.Mode().Perm())
+		}
+	}
+	return nil
 }

@@ -68,6 +68,9 @@ func (s *Server) first(ctx context.Context, n int, setup func(*Server) error) er
 	if err := os.MkdirAll(s.Dir, 0o711); err != nil {
 		return err
 	}
+	if err := os.Chmod(s.Dir, 0o711); err != nil { // whatever the umask
+		return err
+	}
 	if err := setup(s); err != nil {
 		return err
 	}
