@@ -18,6 +18,7 @@ import (
 	"millrace/log/internal/catalog"
 	"millrace/log/internal/memconn"
 	"millrace/log/internal/store"
+	"millrace/log/internal/vfs"
 )
 
 // Log is an open log. Its methods may be called concurrently.
@@ -82,7 +83,7 @@ func openEmbedded(cfg Config) (_ *Log, err error) {
 	}
 	fsys := cfg.FS
 	if fsys == nil {
-		return nil, errors.New("the embedded store is not there yet")
+		fsys = vfs.OS{}
 	}
 	l.store, err = store.Open(fsys, cfg.DataDir, store.Options{
 		Fsync: mode, FsyncInterval: every, MaxOpenFiles: cfg.Limits.OpenFiles,

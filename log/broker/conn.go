@@ -48,8 +48,8 @@ func (c *conn) serve() {
 	if err != nil && !quiet(err) {
 		c.srv.lg.Warn("connection closed", "peer", c.nc.RemoteAddr().String(), "error", err)
 	}
-	if !errors.Is(err, errStopping) {
-		// Nobody waits for answers any more; parked fetches and waits for durability end.
+	if !errors.Is(err, errStopping) && !errors.Is(err, io.EOF) {
+		// Nobody waits for answers any more; waits for durability end.
 		c.cancel(err)
 	}
 	<-written
@@ -197,16 +197,12 @@ func (c *conn) answer(call *call, w *wire.Writer) (err error) {
 	}
 }
 
-// await waits until the call ended. When the server stops, calls that somebody may end later (a join
-// that waits for other members) are given up; those whose handler still runs are not.
+// lastGrace is what calls get that somebody ends later, when no more requests come on a connection.
+const lastGrace = 200 * time.Millisecond
+
+// await waits until the call ended. When the peer has nothing more to say, or the server stops, a call
+// that somebody may end much later (a join that waits for other members) is given up.
 func (c *conn) await(call *call) error {
-	select {
-	case <-call.ended:
-		return nil
-	case <-c.ctx.Done():
-		return context.Cause(c.ctx)
-	case <-c.srv.stop.Done():
-	}
 	select {
 	case <-call.ended:
 		return nil
@@ -214,10 +210,14 @@ func (c *conn) await(call *call) error {
 		return context.Cause(c.ctx)
 	case <-c.unread:
 	}
+	grace := time.NewTimer(lastGrace)
+	defer grace.Stop()
 	select {
 	case <-call.ended:
 		return nil
-	default:
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	case <-grace.C:
 		return errStopping
 	}
 }

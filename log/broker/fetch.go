@@ -36,7 +36,7 @@ func (s *Server) fetch(c *call) {
 		}
 		f := s.newFetching(req)
 		defer f.release()
-		if err := f.collect(c.ctx); err != nil {
+		if err := f.collect(c.ctx, c.conn.unread); err != nil {
 			return err
 		}
 		return w.Fetch(c.h, 0, 0, f.topics)
@@ -61,8 +61,8 @@ func (s *Server) newFetching(req *kmsg.FetchRequest) *fetching {
 }
 
 // collect reads until there is enough to answer: the least number of bytes, an error, or the end of
-// the longest wait.
-func (f *fetching) collect(ctx context.Context) error {
+// the longest wait, or of the connection's requests.
+func (f *fetching) collect(ctx context.Context, unread <-chan struct{}) error {
 	if f.read() || f.req.MaxWaitMillis <= 0 {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (f *fetching) collect(ctx context.Context) error {
 		case <-timeout.C:
 			f.read()
 			return nil
-		case <-f.srv.stop.Done():
+		case <-unread: // the peer has closed, or the server stops
 			f.read()
 			return nil
 		case <-ctx.Done():

@@ -1,4 +1,4 @@
-// Package logtest is a log for tests of other packages.
+// Package logtest is an embedded log for tests of other packages: no ports, no files.
 package logtest
 
 import (
@@ -6,20 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kfake"
-
 	"millrace/log"
+	"millrace/log/internal/vfs"
 )
 
-// New opens a log and closes it when the test ends. Every change to cfg is made before it is opened.
+// New opens a log in memory and closes it when the test ends. Every change to cfg is made before it
+// is opened.
 func New(t testing.TB, change ...func(cfg *log.Config)) *log.Log {
 	t.Helper()
-	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.Ports(0), kfake.AllowAutoTopicCreation())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	cfg := log.Config{Seeds: c.ListenAddrs()}
+	cfg := log.Config{DataDir: "/log", FS: vfs.NewMem(), Limits: log.Limits{MinFree: -1, Ballast: -1}}
 	for _, f := range change {
 		f(&cfg)
 	}

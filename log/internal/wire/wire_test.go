@@ -256,7 +256,8 @@ func TestFramesAreReadAsTheyCome(t *testing.T) {
 	rt.Topic = "t"
 	rp := kmsg.NewProduceRequestTopicPartition()
 	rp.Records = records
-	rt.Partitions, req.Topics = append(rt.Partitions, rp), append(req.Topics, rt)
+	rt.Partitions = append(rt.Partitions, rp)
+	req.Topics = append(req.Topics, rt)
 	large := frameOf(req, 9)
 	go func() {
 		for range 3 {
