@@ -35,9 +35,9 @@ func TestRegexpAsTheJVM(t *testing.T) {
 	compared, differ, fast := 0, map[string]bool{}, map[string]bool{}
 	for sc := bufio.NewScanner(z); sc.Scan(); {
 		var v struct {
-			Pattern, Text, Error string
-			Matches, Find        bool
-			Replaced             map[string]*string
+			Pattern, Text, All, Error string
+			Matches, Find             bool
+			Replaced                  map[string]*string
 		}
 		if err := json.Unmarshal(sc.Bytes(), &v); err != nil {
 			t.Fatal(err)
@@ -65,10 +65,13 @@ func TestRegexpAsTheJVM(t *testing.T) {
 			fast[v.Pattern] = re.fast != nil
 		}
 		check := func(r *Regexp, engine string) {
-			matches, err1 := r.Matches(v.Text)
+			matches, err1 := r.MatchWhole(v.Text)
 			find, err2 := r.Find(v.Text)
 			if err1 != nil || err2 != nil || matches != v.Matches || find != v.Find {
 				t.Errorf("%q on %q (%s): matches %v, find %v, %v, %v; Java has %v, %v", v.Pattern, v.Text, engine, matches, find, err1, err2, v.Matches, v.Find)
+			}
+			if all, err := r.ReplaceAll(v.Text, "<$0>"); err != nil || all != v.All {
+				t.Errorf("%q on %q, all replaced (%s): %q, %v; Java has %q", v.Pattern, v.Text, engine, all, err, v.All)
 			}
 			for text, want := range v.Replaced {
 				with, err := r.Replacement(text)
@@ -79,7 +82,7 @@ func TestRegexpAsTheJVM(t *testing.T) {
 					}
 					continue
 				}
-				got, err := r.ReplaceFirst(v.Text, with)
+				got, err := with.First(v.Text)
 				if err != nil || want == nil || got != *want {
 					t.Errorf("%q on %q with %q (%s): %q, %v; Java has %v", v.Pattern, v.Text, text, engine, got, err, str(want))
 				}
@@ -157,14 +160,14 @@ func TestRegexpTakesNoLongerThanItsLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := re.Matches(strings.Repeat("a", 60)); err == nil {
+	if ok, err := re.MatchWhole(strings.Repeat("a", 60)); err == nil {
 		t.Errorf("an endless match said %v", ok)
 	}
 	linear, err := Compile(`(a+)+b`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ok, err := linear.Matches(strings.Repeat("a", 10_000)); ok || err != nil {
+	if ok, err := linear.MatchWhole(strings.Repeat("a", 10_000)); ok || err != nil {
 		t.Errorf("%v, %v; want no match and no error", ok, err)
 	}
 }
@@ -191,14 +194,10 @@ func FuzzCompile(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if _, err := re.Matches(text); err != nil {
+		if _, err := re.MatchWhole(text); err != nil {
 			return
 		}
-		r, err := re.Replacement("<$0>")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := re.ReplaceFirst(text, r); err != nil && !strings.Contains(err.Error(), "longer") {
+		if _, err := re.ReplaceAll(text, "<$0>"); err != nil && !strings.Contains(err.Error(), "longer") {
 			t.Fatal(err)
 		}
 	})
@@ -210,7 +209,7 @@ func BenchmarkRegexpMatches(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if ok, _ := re.Matches("orders.eu.2026"); !ok {
+		if ok, _ := re.MatchWhole("orders.eu.2026"); !ok {
 			b.Fatal("no match")
 		}
 	}

@@ -19,13 +19,14 @@ const matchLimit = time.Second
 // for texts of several lines, it runs on a backtracking engine, and each match may
 // take a second at most. It is safe for concurrent use.
 type Regexp struct {
-	pattern string
-	groups  int            // capturing groups, without the whole
-	names   map[string]int // of named groups
-	fast    *regexp.Regexp // nil: not in the subset
-	whole   *regexp.Regexp // fast, anchored at both ends
-	slow    *regexp2.Regexp
-	slowAll *regexp2.Regexp
+	pattern  string
+	groups   int            // capturing groups, without the whole
+	names    map[string]int // of named groups
+	nullable bool           // it can match nothing
+	fast     *regexp.Regexp // nil: not in the subset
+	whole    *regexp.Regexp // fast, anchored at both ends
+	slow     *regexp2.Regexp
+	slowAll  *regexp2.Regexp
 }
 
 // A SyntaxError says what is wrong with an expression and where, as Java does.
@@ -53,7 +54,7 @@ func Compile(pattern string) (*Regexp, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Regexp{pattern: pattern, groups: t.groups, names: t.names}
+	r := &Regexp{pattern: pattern, groups: t.groups, names: t.names, nullable: out.nullable}
 	const opts = regexp2.None
 	if r.slow, err = regexp2.Compile(out.slow, opts); err == nil {
 		r.slowAll, err = regexp2.Compile(`\A(?:`+out.slow+`)\z`, opts)
@@ -92,9 +93,9 @@ func plainText(s string) bool {
 	return true
 }
 
-// Matches reports whether the expression matches the whole of s, as Java's
+// MatchWhole reports whether the expression matches the whole of s, as Java's
 // Matcher.matches. An error says that the time limit was reached.
-func (r *Regexp) Matches(s string) (bool, error) {
+func (r *Regexp) MatchWhole(s string) (bool, error) {
 	if r.whole != nil && plainText(s) {
 		return r.whole.MatchString(s), nil
 	}
@@ -125,7 +126,10 @@ func (r *Regexp) limit(s string) error {
 }
 
 // A Replacement is a text with references to the groups of one expression.
-type Replacement struct{ parts []replacementPart }
+type Replacement struct {
+	r     *Regexp
+	parts []replacementPart
+}
 
 type replacementPart struct {
 	text  string
@@ -136,7 +140,7 @@ type replacementPart struct {
 // groups, a backslash takes the next character as it is. A group that the
 // expression has not is an error.
 func (r *Regexp) Replacement(text string) (*Replacement, error) {
-	out := &Replacement{}
+	out := &Replacement{r: r}
 	var plain strings.Builder
 	group := func(n int) {
 		if plain.Len() > 0 {
@@ -198,21 +202,50 @@ func (r *Regexp) Replacement(text string) (*Replacement, error) {
 }
 
 // ReplaceFirst replaces the first match in s, as Java's Matcher.replaceFirst; where
-// nothing matches, s comes back.
-func (r *Regexp) ReplaceFirst(s string, with *Replacement) (string, error) {
-	if r.fast != nil && plainText(s) {
-		at := r.fast.FindStringSubmatchIndex(s)
-		if at == nil {
+// nothing matches, s comes back. Who replaces often compiles the replacement once.
+func (r *Regexp) ReplaceFirst(s, replacement string) (string, error) {
+	with, err := r.Replacement(replacement)
+	if err != nil {
+		return "", err
+	}
+	return with.First(s)
+}
+
+// ReplaceAll replaces every match in s, as Java's Matcher.replaceAll.
+func (r *Regexp) ReplaceAll(s, replacement string) (string, error) {
+	with, err := r.Replacement(replacement)
+	if err != nil {
+		return "", err
+	}
+	return with.All(s)
+}
+
+// First is s with the first match replaced.
+func (w *Replacement) First(s string) (string, error) { return w.replace(s, 1) }
+
+// All is s with every match replaced.
+func (w *Replacement) All(s string) (string, error) { return w.replace(s, -1) }
+
+func (w *Replacement) replace(s string, n int) (string, error) {
+	r := w.r
+	// Go leaves out an empty match that follows another one at once, Java does not.
+	if r.fast != nil && plainText(s) && (n == 1 || !r.nullable) {
+		var out []byte
+		done := 0
+		for _, at := range r.fast.FindAllStringSubmatchIndex(s, n) {
+			out = append(out, s[done:at[0]]...)
+			for _, p := range w.parts {
+				out = append(out, p.text...)
+				if p.group >= 0 && at[2*p.group] >= 0 {
+					out = append(out, s[at[2*p.group]:at[2*p.group+1]]...)
+				}
+			}
+			done = at[1]
+		}
+		if out == nil && done == 0 {
 			return s, nil
 		}
-		out := []byte(s[:at[0]])
-		for _, p := range with.parts {
-			out = append(out, p.text...)
-			if p.group >= 0 && at[2*p.group] >= 0 {
-				out = append(out, s[at[2*p.group]:at[2*p.group+1]]...)
-			}
-		}
-		return string(append(out, s[at[1]:]...)), nil
+		return string(append(out, s[done:]...)), nil
 	}
 	m, err := r.slow.FindStringMatch(s)
 	if err != nil {
@@ -222,16 +255,24 @@ func (r *Regexp) ReplaceFirst(s string, with *Replacement) (string, error) {
 		return s, nil
 	}
 	runes := []rune(s)
-	out := []byte(string(runes[:m.Index]))
-	for _, p := range with.parts {
-		out = append(out, p.text...)
-		if p.group >= 0 {
-			if g := m.GroupByNumber(p.group); g != nil {
-				out = append(out, g.String()...)
+	var out []byte
+	done := 0
+	for ; m != nil && n != 0; n-- {
+		out = append(out, string(runes[done:m.Index])...)
+		for _, p := range w.parts {
+			out = append(out, p.text...)
+			if p.group >= 0 {
+				if g := m.GroupByNumber(p.group); g != nil {
+					out = append(out, g.String()...)
+				}
 			}
 		}
+		done = m.Index + m.Length
+		if m, err = r.slow.FindNextMatch(m); err != nil {
+			return "", r.limit(s)
+		}
 	}
-	return string(append(out, string(runes[m.Index+m.Length:])...)), nil
+	return string(append(out, string(runes[done:])...)), nil
 }
 
 // CheckPattern is a check for settings that hold an expression, with Connect's words.

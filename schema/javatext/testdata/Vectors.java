@@ -1,7 +1,7 @@
 import java.util.*;
 import java.util.regex.*;
 
-/** Makes regex.jsonl and floats.txt: java Vectors.java regex > regex.jsonl; java Vectors.java floats > floats.txt. */
+/** Makes regex.jsonl and floats.txt: java Vectors.java regex | gzip -9n > regex.jsonl.gz; java Vectors.java floats > floats.txt. */
 public class Vectors {
     static String q(String s) {
         StringBuilder b = new StringBuilder("\"");
@@ -36,7 +36,7 @@ public class Vectors {
             }
             for (String t : texts) {
                 Matcher m = c.matcher(t);
-                StringBuilder b = new StringBuilder("{\"pattern\":" + q(p) + ",\"text\":" + q(t) + ",\"matches\":" + m.matches() + ",\"find\":" + m.reset().find() + ",\"replaced\":{");
+                StringBuilder b = new StringBuilder("{\"pattern\":" + q(p) + ",\"text\":" + q(t) + ",\"matches\":" + m.matches() + ",\"find\":" + m.reset().find() + ",\"all\":" + q(m.reset().replaceAll("<$0>")) + ",\"replaced\":{");
                 boolean first = true;
                 for (String r : replacements) {
                     if (t.length() > 1 && !t.equals("orders") && !t.equals("abcd") && !r.equals("x-$1") && !r.equals("$0$0")) continue;
