@@ -70,7 +70,9 @@ func TestRegexpAsTheJVM(t *testing.T) {
 			if err1 != nil || err2 != nil || matches != v.Matches || find != v.Find {
 				t.Errorf("%q on %q (%s): matches %v, find %v, %v, %v; Java has %v, %v", v.Pattern, v.Text, engine, matches, find, err1, err2, v.Matches, v.Find)
 			}
-			if all, err := r.ReplaceAll(v.Text, "<$0>"); err != nil || all != v.All {
+			// Java replaces what is empty between the halves of a surrogate pair, and so
+			// breaks the character.
+			if all, err := r.ReplaceAll(v.Text, "<$0>"); !strings.Contains(v.All, "\uFFFD") && (err != nil || all != v.All) {
 				t.Errorf("%q on %q, all replaced (%s): %q, %v; Java has %q", v.Pattern, v.Text, engine, all, err, v.All)
 			}
 			for text, want := range v.Replaced {
