@@ -1,0 +1,47 @@
+package cdc
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"millrace/schema/config"
+)
+
+// FailureModes are the values of event.processing.failure.handling.mode: stop the
+// task, log and go on without the change, go on.
+var FailureModes = []string{"fail", "warn", "skip", "ignore"}
+
+var prefixPattern = regexp.MustCompile(`^[A-Za-z0-9._-]+$`)
+
+// CheckPrefix reports what is wrong with a topic.prefix, in Debezium's words.
+func CheckPrefix(k config.Key[string], v config.Values) *config.Error {
+	p := k.Get(v)
+	switch {
+	case p == "":
+		return Missing(k.Name)
+	case !prefixPattern.MatchString(p):
+		return Invalid(k.Name, p, p+" has invalid format (only the underscore, hyphen, dot and alphanumeric characters are allowed)")
+	}
+	return nil
+}
+
+// Missing is Debezium's error about a setting that a connector cannot do without.
+func Missing(key string) *config.Error { return Invalid(key, "", "A value is required") }
+
+// Invalid is an error about a setting in Debezium's words.
+func Invalid(key, value, reason string) *config.Error {
+	return &config.Error{Key: key, Value: value, Reason: reason, Text: fmt.Sprintf("The '%s' value is invalid: %s", key, reason)}
+}
+
+// Exclusive reports two settings that do not go together.
+func Exclusive(v config.Values, include, exclude string) *config.Error {
+	if strings.TrimSpace(v.Raw[include]) != "" && strings.TrimSpace(v.Raw[exclude]) != "" {
+		return Invalid(exclude, v.Raw[exclude], fmt.Sprintf("\"%s\" is already specified; give one of the two", include))
+	}
+	return nil
+}
+
+// patternSettings are the settings that hold lists of regular expressions. Their
+// commas may be escaped, so they are read from the text and not from the list.
+func Patterned(v config.Values, key string) (Patterns, error) { return ParsePatterns(v.Raw[key]) }

@@ -1,0 +1,121 @@
+package postgres
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"millrace/connectors/cdc"
+	"millrace/schema"
+)
+
+// An lsn is a place in the server's log.
+type lsn uint64
+
+func (l lsn) String() string { return fmt.Sprintf("%X/%X", uint32(l>>32), uint32(l)) }
+
+func parseLSN(s string) (lsn, error) {
+	hi, lo, ok := strings.Cut(s, "/")
+	h, err1 := strconv.ParseUint(hi, 16, 32)
+	l, err2 := strconv.ParseUint(lo, 16, 32)
+	if !ok || err1 != nil || err2 != nil {
+		return 0, fmt.Errorf("%q is no LSN", s)
+	}
+	return lsn(h<<32 | l), nil
+}
+
+// A position is where the stream stands: all transactions that committed before
+// commit are done, and of the one that commits there the first events messages.
+// Every row message counts, captured or not: COPY gives many rows one LSN, so an LSN
+// alone does not say where in a transaction we are.
+type position struct {
+	commit lsn
+	events int64
+
+	// Of an offset that Debezium itself stored within a transaction: its number and
+	// the LSN of its last row that was sent. Rows below it are done.
+	foreignXID int64
+	foreignRow lsn
+
+	snapshot bool // a snapshot was begun and not finished: it must be read again
+
+	// What Debezium's readers find beside it.
+	last    lsn
+	xid     int64 // 0: none
+	micros  int64
+	message string // messageType
+}
+
+const (
+	offLSN, offProc, offCommit = "lsn", "lsn_proc", "lsn_commit"
+	offXID, offMicros          = "txId", "ts_usec"
+	offMessage, offEvents      = "messageType", "lsn_events_processed"
+	offSnapshot, offLastRecord = "snapshot", "last_snapshot_record"
+	offCompleted               = "snapshot_completed"
+)
+
+// value is the position as it is stored.
+func (p position) value() schema.Value {
+	var v cdc.Position
+	if p.snapshot || p.message == "" {
+		v = v.Set(offLastRecord, schema.BoolValue(!p.snapshot)).Set(offLSN, int64Of(p.commit)).
+			Set(offXID, schema.Int64Value(p.xid)).Set(offMicros, schema.Int64Value(p.micros)).
+			Set(offSnapshot, schema.StringValue("INITIAL"))
+		if !p.snapshot {
+			v = v.Set(offCompleted, schema.BoolValue(true))
+		}
+		return v.Value()
+	}
+	v = v.Set(offProc, int64Of(p.last)).Set(offMessage, schema.StringValue(p.message)).
+		Set(offCommit, int64Of(p.commit)).Set(offLSN, int64Of(p.last))
+	if p.xid != 0 {
+		v = v.Set(offXID, schema.Int64Value(p.xid))
+	}
+	return v.Set(offMicros, schema.Int64Value(p.micros)).Set(offEvents, schema.Int64Value(p.events)).Value()
+}
+
+func int64Of(l lsn) schema.Value { return schema.Int64Value(int64(l)) }
+
+// parsePosition reads a stored position, ours or Debezium's; false: there is none.
+func parsePosition(v schema.Value) (p position, ok bool, err error) {
+	if v.IsNull() {
+		return p, false, nil
+	}
+	last, ok := cdc.Int(v, offLSN)
+	if !ok {
+		return p, false, fmt.Errorf("the stored offset has no number %q", offLSN)
+	}
+	p.last, p.message = lsn(last), cdc.Text(v, offMessage)
+	p.micros, _ = cdc.Int(v, offMicros)
+	p.xid, _ = cdc.Int(v, offXID)
+	p.commit = p.last
+	if snap := cdc.Text(v, offSnapshot); snap != "" || cdc.True(v, offSnapshot) {
+		p.snapshot = !cdc.True(v, offCompleted) && !cdc.True(v, offLastRecord)
+		p.message = ""
+		return p, true, nil
+	}
+	if events, ours := cdc.Int(v, offEvents); ours {
+		commit, ok := cdc.Int(v, offCommit)
+		if !ok {
+			return p, false, fmt.Errorf("the stored offset has no number %q", offCommit)
+		}
+		p.commit, p.events = lsn(commit), events
+		return p, true, nil
+	}
+	// Debezium's: the last message's own LSN, which for a row lies before its
+	// transaction's commit. The row itself is sent again, since others may share its
+	// LSN.
+	switch {
+	case p.message == "COMMIT" || p.message == "":
+	case p.message == "MESSAGE" && p.xid == 0:
+		p.commit++
+	default:
+		p.foreignXID, p.foreignRow = p.xid, p.last
+	}
+	return p, true, nil
+}
+
+// before reports whether p is behind q.
+func (p position) before(q position) bool {
+	return p.commit < q.commit || p.commit == q.commit && p.events < q.events
+}

@@ -1,0 +1,444 @@
+package postgres
+
+import (
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/connectors/cdc"
+	"millrace/schema/config"
+)
+
+// Settings that Debezium accepts but does not list.
+var (
+	keyReadOnly         = config.Key[bool]{Name: "read.only", Internal: true, Doc: "Write nothing to the database. Only signals would."}
+	keyTopicDelimiter   = config.Key[string]{Name: "topic.delimiter", Default: ".", Internal: true, Doc: "Stands between the parts of a topic's name.", Check: config.NonEmpty}
+	keyFieldAdjust      = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: oneOf(cdc.AdjustModes...)}
+	keyMoneyDigits      = config.Key[int32]{Name: "money.fraction.digits", Default: 2, Internal: true, Doc: "Digits behind the point of MONEY.", Check: config.Between[int32](0, 18)}
+	keyOffsetMismatch   = config.Key[string]{Name: "offset.mismatch.strategy", Default: "fail", Internal: true, Doc: "What to do when the slot is ahead of the stored position, so that changes between them are gone: fail, trust_offset (the same), no_validation, trust_slot and trust_greater_lsn (go on behind the gap, with a warning).", Check: oneOf("fail", "no_validation", "trust_offset", "trust_slot", "trust_greater_lsn")}
+	keySkipUnchanged    = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs REPLICA IDENTITY FULL."}
+	keyHeartbeatPrefix2 = config.Key[string]{Name: "topic.heartbeat.prefix", Internal: true, Doc: "Older name of heartbeat.topics.prefix."}
+
+	internalKeys = []config.Field{keyReadOnly, keyTopicDelimiter, keyFieldAdjust, keyMoneyDigits, keyOffsetMismatch, keySkipUnchanged, keyHeartbeatPrefix2}
+)
+
+// ignored are the settings that existing configurations hold and that have no
+// meaning here. They are accepted with a notice.
+var ignored = map[string]string{
+	keyDatabaseSslfactory.Name:           "Java's TLS sockets: database.sslmode and the certificates' files do the same",
+	keyLsnFlushTimeout.Name:              "confirming a position never blocks",
+	keyLsnFlushTimeoutAction.Name:        "confirming a position never blocks",
+	keyPollInterval.Name:                 "records are handed on as they come",
+	keySnapshotFetchSize.Name:            "a snapshot streams with COPY",
+	keyQueryFetchSize.Name:               "queries of the catalogs are small and read whole",
+	keySnapshotMaxThreadsMultiplier.Name: "a snapshot reads with one connection",
+	keyLegacySnapshotMaxThreads.Name:     "Java's threads", keyInternalLegacySnapshotMaxThreads.Name: "Java's threads",
+	keySnapshotModeCustomName.Name:                              "Java classes cannot run here",
+	keySnapshotQueryModeCustomName.Name:                         "Java classes cannot run here",
+	keySnapshotLockingModeCustomName.Name:                       "Java classes cannot run here",
+	keySnapshotModeConfigurationBasedSnapshotData.Name:          "only snapshot.mode=configuration_based reads it",
+	keySnapshotModeConfigurationBasedSnapshotSchema.Name:        "only snapshot.mode=configuration_based reads it",
+	keySnapshotModeConfigurationBasedStartStream.Name:           "only snapshot.mode=configuration_based reads it",
+	keySnapshotModeConfigurationBasedSnapshotOnSchemaError.Name: "only snapshot.mode=configuration_based reads it",
+	keySnapshotModeConfigurationBasedSnapshotOnDataError.Name:   "only snapshot.mode=configuration_based reads it",
+	keyRetriableRestartConnectorWait.Name:                       "the worker restarts a failed task itself, with pauses from 1 s to 60 s",
+	keyIncrementalSnapshotWatermarkingStrategy.Name:             "there are no incremental snapshots without signals",
+	keyIncrementalSnapshotChunkSize.Name:                        "there are no incremental snapshots without signals",
+	keySignalPollInterval.Name:                                  "there are no signals",
+	keyNotificationSinkTopicName.Name:                           "there are no notifications",
+	keyInternalLogPositionCheckEnable.Name:                      "the slot's position is always checked",
+	keyInternalAdvancedMetricsEnable.Name:                       "JMX metrics",
+	keyStatisticsMetricsEnabled.Name:                            "JMX metrics",
+	keyCustomMetricTags.Name:                                    "JMX metrics",
+	keyExecutorShutdownTimeout.Name:                             "Java's executors",
+	keyOpenlineageIntegrationEnabled.Name:                       "OpenLineage",
+	keyOpenlineageIntegrationConfigFilePath.Name:                "OpenLineage",
+	keyOpenlineageIntegrationJobNamespace.Name:                  "OpenLineage",
+	keyOpenlineageIntegrationJobDescription.Name:                "OpenLineage",
+	keyOpenlineageIntegrationJobTags.Name:                       "OpenLineage",
+	keyOpenlineageIntegrationJobOwners.Name:                     "OpenLineage",
+	keyOpenlineageIntegrationDatasetKafkaBootstrapServers.Name:  "OpenLineage",
+	keyCustomSanitizePattern.Name:                               "configurations are not logged, and secrets never shown",
+	keyMemoryManagementSchemasClass.Name:                        "Java classes cannot run here",
+	keyMemoryManagementTablesClass.Name:                         "Java classes cannot run here",
+	keySnapshotIsolationMode.Name:                               "a snapshot is always one repeatable-read transaction",
+	keySchemaRefreshMode.Name:                                   "a table's shape is the one that the stream announces",
+	keyTransactionMetadataFactory.Name:                          "Java classes cannot run here",
+	keySourceinfoStructMaker.Name:                               "Java classes cannot run here",
+	keyInternalSnapshotScanAllColumnsForce.Name:                 "Java's query of changed columns",
+	keyTopicNamingStrategy.Name:                                 "there is one strategy, Debezium's default",
+	"topic.cache.size":                                          "names are kept with their tables",
+	"topic.transaction":                                         "there is no transaction metadata",
+	"queue.provider.type":                                       "the queue is in memory",
+	"event.converting.failure.handling.mode":                    "event.processing.failure.handling.mode says it",
+}
+
+// once were settings of Debezium 1.x. It ignores them silently; we say what they
+// are called now.
+var renamed = map[string]string{
+	"database.server.name": "topic.prefix", "slot.drop_on_stop": "slot.drop.on.stop", "drop.tombstones": "tombstones.on.delete",
+	"table.whitelist": "table.include.list", "table.blacklist": "table.exclude.list",
+	"column.whitelist": "column.include.list", "column.blacklist": "column.exclude.list",
+	"schema.whitelist": "schema.include.list", "schema.blacklist": "schema.exclude.list",
+}
+
+var (
+	publicationModes = []string{"disabled", "all_tables", "filtered", "no_tables"}
+	decimalModes     = []string{"precise", "string", "double"}
+	timeModes        = []string{"adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"}
+	hashColumns      = regexp.MustCompile(`^column\.mask\.hash(\.v2)?\.([^.]+)\.with\.salt\.(.+)$`)
+	maskColumns      = regexp.MustCompile(`^column\.mask\.with\.(\d+)\.chars$`)
+	cutColumns       = regexp.MustCompile(`^column\.truncate\.to\.(\d+)\.chars$`)
+)
+
+// oneOf is config.OneOf; absent values are not asked about.
+func oneOf(allowed ...string) func(string) error { return config.OneOf(allowed...) }
+
+// supported refuses values that Debezium has and we do not, and says so.
+func supported(can []string, cannot ...string) func(string) error {
+	return func(s string) error {
+		if slices.ContainsFunc(cannot, func(c string) bool { return strings.EqualFold(c, s) }) {
+			return fmt.Errorf("this value is not supported; use %s", strings.Join(can, " or "))
+		}
+		return config.OneOf(can...)(s)
+	}
+}
+
+func atLeastZero(d time.Duration) error { return config.AtLeast(time.Duration(0))(d) }
+
+func zeroOnly(what string) func(time.Duration) error {
+	return func(d time.Duration) error {
+		if d != 0 {
+			return fmt.Errorf("%s is not supported; leave the key out or set 0", what)
+		}
+		return nil
+	}
+}
+
+func notTrue(what string) func(bool) error {
+	return func(b bool) error {
+		if b {
+			return fmt.Errorf("%s is not supported; leave the key out or set false", what)
+		}
+		return nil
+	}
+}
+
+func notGiven(reason string) func(string) error {
+	return func(s string) error {
+		if s != "" {
+			return fmt.Errorf("%s; leave the key out", reason)
+		}
+		return nil
+	}
+}
+
+func noList(what string) func([]string) error {
+	return func(l []string) error {
+		if len(l) > 0 {
+			return fmt.Errorf("%s is not supported; leave the key out", what)
+		}
+		return nil
+	}
+}
+
+func onlySource(l []string) error {
+	for _, c := range l {
+		if c != "source" {
+			return fmt.Errorf("the channel %q is not supported; leave the key out", c)
+		}
+	}
+	return nil
+}
+
+func oneThread(n int32) error {
+	if n != 1 {
+		return fmt.Errorf("a snapshot reads with one connection; more are not supported; leave the key out or set 1")
+	}
+	return nil
+}
+
+func retryPolicy(n int32) error {
+	if n != 0 && n != -1 {
+		return fmt.Errorf("a number of retries is not supported; set -1 (without end) or 0 (never)")
+	}
+	return nil
+}
+
+func defaultNaming(c config.Class) error {
+	switch c {
+	case "io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy", "":
+		return nil
+	}
+	return fmt.Errorf("Java classes cannot run here; leave the key out for Debezium's default")
+}
+
+// patternList checks a list of regular expressions as far as its commas allow; what
+// holds escaped ones is checked whole by parse.
+func patternList(l []string) error {
+	_, err := cdc.ParsePatterns(strings.Join(l, ","))
+	return err
+}
+
+// placeholderBytes is unavailable.value.placeholder: text, or hex:… for bytes.
+func placeholderBytes(s string) ([]byte, error) {
+	if digits, ok := strings.CutPrefix(s, "hex:"); ok {
+		b, err := hex.DecodeString(digits)
+		if err != nil {
+			return nil, fmt.Errorf("behind hex: stands no hexadecimal number")
+		}
+		return b, nil
+	}
+	return []byte(s), nil
+}
+
+// A param is one of slot.stream.params.
+type param struct{ name, value string }
+
+var paramName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+
+func parseParams(text string) ([]param, error) {
+	var out []param
+	for _, p := range strings.Split(text, ";") {
+		if p = strings.TrimSpace(p); p == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(p, "=")
+		if !ok || !paramName.MatchString(name) {
+			return nil, fmt.Errorf("%q is not of the form name=value", p)
+		}
+		out = append(out, param{name, value})
+	}
+	return out, nil
+}
+
+// An identity is one rule of replica.identity.autoset.values.
+type identityRule struct {
+	tables cdc.Patterns
+	clause string // FULL, DEFAULT, NOTHING
+	index  string // the index's name, where the clause is USING INDEX
+}
+
+func parseIdentities(text string) ([]identityRule, error) {
+	var out []identityRule
+	for _, p := range cdc.SplitPatterns(text) {
+		colon := strings.LastIndexByte(p, ':')
+		if colon < 1 {
+			return nil, fmt.Errorf("%q is not of the form <schema.table>:<identity>", p)
+		}
+		tables, err := cdc.ParsePatterns(strings.ReplaceAll(p[:colon], ",", `\,`))
+		if err != nil {
+			return nil, err
+		}
+		words := strings.Fields(p[colon+1:])
+		r := identityRule{tables: tables}
+		switch {
+		case len(words) == 1 && slices.Contains([]string{"FULL", "DEFAULT", "NOTHING"}, strings.ToUpper(words[0])):
+			r.clause = strings.ToUpper(words[0])
+		case len(words) == 2 && strings.EqualFold(words[0], "INDEX"):
+			r.clause, r.index = "USING INDEX", words[1]
+		default:
+			return nil, fmt.Errorf("%q is none of FULL, DEFAULT, NOTHING, INDEX <name>", p[colon+1:])
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// splitStatements splits database.initial.statements at single semicolons.
+func splitStatements(text string) []string {
+	const twin = "\x00"
+	var out []string
+	for _, s := range strings.Split(strings.ReplaceAll(text, ";;", twin), ";") {
+		if s = strings.TrimSpace(strings.ReplaceAll(s, twin, ";")); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// settings is a configuration, read once.
+type settings struct {
+	prefix   string
+	host     string
+	port     int
+	user     string
+	password config.Password
+	database string
+
+	sslMode, sslCert, sslKey, sslRootCert string
+	sslPassword                           config.Password
+	tcpKeepAlive                          bool
+	initial                               []string
+	queryTimeout                          time.Duration
+
+	slot, publication, publicationMode string
+	dropSlot, failover, viaRoot        bool
+	slotWait                           time.Duration
+	streamParams                       []param
+	identities                         []identityRule
+	statusInterval                     time.Duration
+	confirm                            bool
+	mismatch                           string
+
+	snapshotMode                  string
+	snapshotDelay, streamingDelay time.Duration
+	snapshotTables                cdc.Patterns
+	selects                       map[string]string // schema.table → SELECT
+	lockTables                    bool
+	lockTimeout                   time.Duration
+	tableOrder                    string
+
+	tables         cdc.Tables
+	ignoreBuiltin  bool
+	columns        cdc.Columns
+	keys           cdc.KeyColumns
+	texts          []textRule
+	prefixInclude  cdc.Patterns
+	prefixExclude  cdc.Patterns
+	guardrail      int
+	guardrailFails bool
+
+	naming       cdc.Naming
+	decimals     string
+	times        string
+	binary       binaryMode
+	hstoreMap    bool
+	intervalText bool
+	moneyDigits  int
+	unknown      bool
+	comments     bool
+	placeholder  []byte
+
+	tombstones, headers bool
+	skip                cdc.Operations
+	skipUnchanged       bool
+	failure             string
+	maxBatch            int
+	maxQueue            int
+	maxQueueBytes       int
+	retry               bool
+
+	heartbeat       time.Duration
+	heartbeatTopic  string
+	heartbeatAction string
+	checkTimeout    time.Duration
+}
+
+// parse reads a configuration and reports what is wrong with it beyond what each
+// key's own check finds, in Debezium's words where it has some.
+func parse(v config.Values) (*settings, []*config.Error) {
+	var errs []*config.Error
+	add := func(e *config.Error) {
+		if e != nil {
+			errs = append(errs, e)
+		}
+	}
+	require := func(k config.Key[string]) string {
+		s := k.Get(v)
+		if s == "" {
+			add(cdc.Missing(k.Name))
+		}
+		return s
+	}
+	add(cdc.CheckPrefix(keyTopicPrefix, v))
+	s := &settings{
+		prefix: keyTopicPrefix.Get(v), host: require(keyDatabaseHostname), port: int(keyDatabasePort.Get(v)),
+		user: require(keyDatabaseUser), password: keyDatabasePassword.Get(v), database: require(keyDatabaseDbname),
+		sslMode: strings.ToLower(keyDatabaseSslmode.Get(v)), sslCert: keyDatabaseSslcert.Get(v), sslKey: keyDatabaseSslkey.Get(v),
+		sslRootCert: keyDatabaseSslrootcert.Get(v), sslPassword: keyDatabaseSslpassword.Get(v), tcpKeepAlive: keyDatabaseTcpKeepAlive.Get(v),
+		initial: splitStatements(keyDatabaseInitialStatements.Get(v)), queryTimeout: keyDatabaseQueryTimeout.Get(v),
+		slot: keySlotName.Get(v), publication: keyPublicationName.Get(v), publicationMode: strings.ToLower(keyPublicationAutocreateMode.Get(v)),
+		dropSlot: keySlotDropOnStop.Get(v), failover: keySlotFailover.Get(v), viaRoot: keyPublishViaPartitionRoot.Get(v),
+		slotWait: time.Duration(keySlotMaxRetries.Get(v)) * keySlotRetryDelay.Get(v), statusInterval: keyStatusUpdateInterval.Get(v),
+		confirm: keyFlushLsnSource.Get(v) && !strings.EqualFold(keyLsnFlushMode.Get(v), "manual"), mismatch: strings.ToLower(keyOffsetMismatch.Get(v)),
+		snapshotMode: strings.ToLower(keySnapshotMode.Get(v)), snapshotDelay: keySnapshotDelay.Get(v), streamingDelay: keyStreamingDelay.Get(v),
+		lockTables: strings.EqualFold(keySnapshotLockingMode.Get(v), "shared"), lockTimeout: keySnapshotLockTimeout.Get(v),
+		tableOrder: strings.ToLower(keySnapshotTablesOrderByRowCount.Get(v)), ignoreBuiltin: keyTableIgnoreBuiltin.Get(v),
+		guardrail: int(keyGuardrailCollectionsMax.Get(v)), guardrailFails: strings.EqualFold(keyGuardrailCollectionsLimitAction.Get(v), "fail"),
+		decimals: strings.ToLower(keyDecimalHandlingMode.Get(v)), times: strings.ToLower(keyTimePrecisionMode.Get(v)),
+		binary:    binaryMode(max(0, slices.Index(binaryModes, strings.ToLower(keyBinaryHandlingMode.Get(v))))),
+		hstoreMap: strings.EqualFold(keyHstoreHandlingMode.Get(v), "map"), intervalText: strings.EqualFold(keyIntervalHandlingMode.Get(v), "string"),
+		moneyDigits: int(keyMoneyDigits.Get(v)), unknown: keyIncludeUnknownDatatypes.Get(v), comments: keyIncludeSchemaComments.Get(v),
+		tombstones: keyTombstonesOnDelete.Get(v), headers: keyExtendedHeadersEnabled.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
+		failure: strings.ToLower(keyEventProcessingFailureHandlingMode.Get(v)), maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)),
+		maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retry: keyErrorsMaxRetries.Get(v) != 0,
+		heartbeat: keyHeartbeatInterval.Get(v), heartbeatAction: keyHeartbeatActionQuery.Get(v), checkTimeout: keyConnectionValidationTimeout.Get(v),
+		selects: map[string]string{},
+	}
+	if p := keyPluginName.Get(v); p != "pgoutput" && p != "decoderbufs" {
+		add(cdc.Invalid(keyPluginName.Name, p, "Value must be one of decoderbufs, pgoutput"))
+	}
+	if !slotName.MatchString(s.slot) {
+		add(cdc.Invalid(keySlotName.Name, s.slot, "Valid replication slot name must contain only digits, lowercase characters and underscores with length <= 63"))
+	}
+	if s.publication == "" {
+		add(cdc.Missing(keyPublicationName.Name))
+	}
+	if s.maxQueue <= s.maxBatch {
+		add(cdc.Invalid(keyMaxQueueSize.Name, strconv.Itoa(s.maxQueue), "Must be larger than the maximum batch size"))
+	}
+	for _, pair := range [][2]string{
+		{keyTableIncludeList.Name, keyTableExcludeList.Name}, {keySchemaIncludeList.Name, keySchemaExcludeList.Name},
+		{keyColumnIncludeList.Name, keyColumnExcludeList.Name}, {keyMessagePrefixIncludeList.Name, keyMessagePrefixExcludeList.Name},
+	} {
+		add(cdc.Exclusive(v, pair[0], pair[1]))
+	}
+	patterns := func(key string) cdc.Patterns {
+		p, err := cdc.Patterned(v, key)
+		if err != nil {
+			add(&config.Error{Key: key, Value: v.Raw[key], Reason: err.Error()})
+		}
+		return p
+	}
+	s.tables = cdc.Tables{
+		Include: patterns(keyTableIncludeList.Name), Exclude: patterns(keyTableExcludeList.Name),
+		IncludeSchemas: patterns(keySchemaIncludeList.Name), ExcludeSchemas: patterns(keySchemaExcludeList.Name),
+	}
+	s.columns = cdc.Columns{Include: patterns(keyColumnIncludeList.Name), Exclude: patterns(keyColumnExcludeList.Name)}
+	s.snapshotTables = patterns(keySnapshotIncludeCollectionList.Name)
+	s.prefixInclude, s.prefixExclude = patterns(keyMessagePrefixIncludeList.Name), patterns(keyMessagePrefixExcludeList.Name)
+
+	// What follows was checked by the keys already, so it cannot fail.
+	s.streamParams, _ = parseParams(keySlotStreamParams.Get(v))
+	s.identities, _ = parseIdentities(keyReplicaIdentityAutosetValues.Get(v))
+	s.keys, _ = cdc.ParseKeyColumns(keyMessageKeyColumns.Get(v))
+	s.skip, _ = cdc.ParseOperations(keySkippedOperations.Get(v))
+	s.placeholder, _ = placeholderBytes(keyUnavailableValuePlaceholder.Get(v))
+	s.naming = cdc.Naming{Prefix: s.prefix, Delimiter: keyTopicDelimiter.Get(v)}
+	s.naming.Schemas, _ = cdc.ParseAdjuster(keySchemaNameAdjustmentMode.Get(v))
+	s.naming.Fields, _ = cdc.ParseAdjuster(keyFieldAdjust.Get(v))
+	heartbeats := keyHeartbeatTopicsPrefix.Get(v)
+	if keyHeartbeatPrefix2.Has(v) && !keyHeartbeatTopicsPrefix.Has(v) {
+		heartbeats = keyHeartbeatPrefix2.Get(v)
+	}
+	s.heartbeatTopic = heartbeats + s.naming.Delimiter + s.prefix
+	if s.statusInterval <= 0 {
+		s.statusInterval = 10 * time.Second
+	}
+	for _, t := range cdc.SplitPatterns(keySnapshotSelectStatementOverrides.Get(v)) {
+		key := keySnapshotSelectStatementOverrides.Name + "." + t
+		if v.Raw[key] == "" {
+			add(&config.Error{Key: keySnapshotSelectStatementOverrides.Name, Value: t, Reason: fmt.Sprintf("there is no key %s with the table's SELECT", key)})
+		}
+		s.selects[t] = v.Raw[key]
+	}
+	for _, k := range slices.Sorted(maps.Keys(v.Raw)) {
+		if now := renamed[k]; now != "" {
+			add(&config.Error{Key: k, Value: v.Raw[k], Reason: fmt.Sprintf("this key is called %s now; rename it", now)})
+		}
+		if r, err := parseTextRule(k, v.Raw[k]); err != nil {
+			add(&config.Error{Key: k, Value: v.Raw[k], Reason: err.Error()})
+		} else if r != nil {
+			s.texts = append(s.texts, *r)
+		}
+	}
+	return s, errs
+}
+
+var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)

@@ -1,0 +1,236 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"millrace/connectors"
+)
+
+// A madeSlot is a slot that was just created: where its changes begin, and the name
+// of the snapshot that stands exactly there.
+type madeSlot struct {
+	begins   lsn
+	snapshot string
+}
+
+// createSlot creates a logical slot on a connection for replication. Its snapshot
+// can be used until the connection's next command.
+func (s *settings) createSlot(ctx context.Context, conn *pgconn.PgConn, version int, name string, temporary bool) (madeSlot, error) {
+	sql := "CREATE_REPLICATION_SLOT " + quoteName(name)
+	if temporary {
+		sql += " TEMPORARY"
+	}
+	sql += " LOGICAL pgoutput "
+	switch {
+	case version >= 170000 && s.failover && !temporary:
+		sql += "(SNAPSHOT 'export', FAILOVER true)"
+	case version >= 150000:
+		sql += "(SNAPSHOT 'export')"
+	default:
+		sql += "EXPORT_SNAPSHOT"
+	}
+	rows, err := readRows(conn.Exec(ctx, sql))
+	if err != nil {
+		return madeSlot{}, s.classify(err, fmt.Sprintf("create slot %q", name))
+	}
+	if len(rows) != 1 || len(rows[0]) < 3 {
+		return madeSlot{}, fmt.Errorf("create slot %q: the server answered in an unknown form", name)
+	}
+	at, err := parseLSN(rows[0][1].text)
+	return madeSlot{at, rows[0][2].text}, err
+}
+
+// dropSlot drops the slot after an orderly stop.
+func (t *task) dropSlot() {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	c, err := t.s.open(ctx, t.cc.Files)
+	if err == nil {
+		defer c.close()
+		for { // the server may not have noticed yet that we let go
+			if _, err = c.query(ctx, "SELECT pg_catalog.pg_drop_replication_slot("+quoteText(t.s.slot)+")"); sqlState(err) != "55006" {
+				break
+			}
+			if !pause(ctx, 50*time.Millisecond) {
+				break
+			}
+		}
+	}
+	if err != nil && sqlState(err) != "42704" {
+		t.lg.Warn("slot not dropped", "slot", t.s.slot, "error", err)
+	}
+}
+
+// pause waits and reports whether ctx still lasts.
+func pause(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// fit reports why a slot cannot be used, or nil.
+func (s *settings) fit(st *slotState) error {
+	switch {
+	case st.kind != "logical":
+		return connectors.Failed(reasonSlotForeign, nil, fmt.Sprintf("slot %q is a %s one", s.slot, st.kind), "")
+	case st.plugin != "pgoutput":
+		return connectors.Failed(reasonSlotForeign, nil, fmt.Sprintf("slot %q decodes with plugin %q, want pgoutput", s.slot, st.plugin), "")
+	case st.database != s.database:
+		return connectors.Failed(reasonSlotForeign, nil, fmt.Sprintf("slot %q belongs to database %q, not %q", s.slot, st.database, s.database), "")
+	case st.lost:
+		return connectors.Failed(reasonSlotLost, nil, fmt.Sprintf("slot %q was invalidated by the server: it had to keep more of the log than max_slot_wal_keep_size allows, or stood idle too long", s.slot), "")
+	}
+	return nil
+}
+
+// behind reports as an error that the slot has let go of what comes after a stored
+// position.
+func (s *settings) behind(st *slotState, p position) error {
+	if st.confirmed <= p.commit {
+		return nil
+	}
+	cause := fmt.Sprintf("slot %q is confirmed up to %s, but the stored position is %s: the changes between are gone", s.slot, st.confirmed, p.commit)
+	switch s.mismatch {
+	case "no_validation", "trust_slot", "trust_greater_lsn":
+		return nil
+	}
+	return connectors.Failed(reasonSlotLost, nil, cause, "")
+}
+
+// preparePublication does what publication.autocreate.mode says.
+func (s *settings) preparePublication(ctx context.Context, c *session, tables []catalogTable) error {
+	rows, err := c.query(ctx, "SELECT puballtables FROM pg_catalog.pg_publication WHERE pubname = "+quoteText(s.publication))
+	if err != nil {
+		return s.classify(err, "look for the publication")
+	}
+	exists := len(rows) > 0
+	name := quoteName(s.publication)
+	with := ""
+	if s.viaRoot && c.version >= 130000 {
+		with = " WITH (publish_via_partition_root = true)"
+	}
+	var sql string
+	switch s.publicationMode {
+	case "disabled":
+		if !exists {
+			return connectors.Failed(reasonPublication, nil, fmt.Sprintf("there is no publication %q in database %q", s.publication, s.database), "")
+		}
+		return nil
+	case "all_tables":
+		sql = "CREATE PUBLICATION " + name + " FOR ALL TABLES" + with
+	case "no_tables":
+		sql = "CREATE PUBLICATION " + name + with
+	case "filtered":
+		if len(tables) == 0 {
+			return connectors.Failed(reasonTables, nil, fmt.Sprintf("publication %q cannot be made for the captured tables: there are none", s.publication), "")
+		}
+		names := make([]string, len(tables))
+		for i, t := range tables {
+			names[i] = t.quoted()
+		}
+		list := strings.Join(names, ", ")
+		if !exists {
+			sql = "CREATE PUBLICATION " + name + " FOR TABLE " + list + with
+			break
+		}
+		if rows[0][0].text == "t" {
+			return connectors.Failed(reasonPublication, nil, fmt.Sprintf("publication %q is for all tables and cannot be narrowed to the captured ones", s.publication),
+				"drop it, give this connector a publication.name of its own, or set publication.autocreate.mode=all_tables")
+		}
+		return s.alterPublication(ctx, c, tables, list)
+	}
+	if exists {
+		return nil
+	}
+	if _, err := c.query(ctx, sql); err != nil && sqlState(err) != "42710" { // somebody else made it just now
+		return s.classify(err, fmt.Sprintf("create publication %q", s.publication))
+	}
+	return nil
+}
+
+// alterPublication sets a publication's tables where they differ: without need it
+// would want the ownership of all of them at each start.
+func (s *settings) alterPublication(ctx context.Context, c *session, tables []catalogTable, list string) error {
+	rows, err := c.query(ctx, `SELECT r.prrelid FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid WHERE p.pubname = `+quoteText(s.publication))
+	if err != nil {
+		return s.classify(err, "read the publication's tables")
+	}
+	var have, want []string
+	for _, r := range rows {
+		have = append(have, r[0].text)
+	}
+	for _, t := range tables {
+		want = append(want, fmt.Sprint(t.oid))
+	}
+	slices.Sort(have)
+	slices.Sort(want)
+	if !slices.Equal(have, want) {
+		if _, err := c.query(ctx, "ALTER PUBLICATION "+quoteName(s.publication)+" SET TABLE "+list); err != nil {
+			return s.classify(err, fmt.Sprintf("set the tables of publication %q", s.publication))
+		}
+	}
+	if s.viaRoot && c.version >= 130000 {
+		if _, err := c.query(ctx, "ALTER PUBLICATION "+quoteName(s.publication)+" SET (publish_via_partition_root = true)"); err != nil {
+			return s.classify(err, fmt.Sprintf("set the options of publication %q", s.publication))
+		}
+	}
+	return nil
+}
+
+// setIdentities does what replica.identity.autoset.values says, where it is not so
+// already.
+func (s *settings) setIdentities(ctx context.Context, c *session, tables []catalogTable) error {
+	letter := map[string]string{"DEFAULT": "d", "NOTHING": "n", "FULL": "f"}
+	for _, t := range tables {
+		for _, r := range s.identities {
+			if !r.tables.Match(t.String()) {
+				continue
+			}
+			clause := r.clause
+			if r.index != "" {
+				clause += " " + quoteName(r.index)
+			} else {
+				rows, err := c.query(ctx, fmt.Sprintf("SELECT relreplident FROM pg_catalog.pg_class WHERE oid = %d", t.oid))
+				if err != nil {
+					return s.classify(err, "read a replica identity")
+				}
+				if len(rows) == 1 && rows[0][0].text == letter[r.clause] {
+					break
+				}
+			}
+			if _, err := c.query(ctx, "ALTER TABLE "+t.quoted()+" REPLICA IDENTITY "+clause); err != nil {
+				return s.classify(err, fmt.Sprintf("set the replica identity of table %s", &t))
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// startSQL is the command that starts streaming at a position.
+func (s *settings) startSQL(version int, at lsn) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "START_REPLICATION SLOT %s LOGICAL %s (\"proto_version\" '1', \"publication_names\" %s", quoteName(s.slot), at, quoteText(quoteName(s.publication)))
+	if version >= 140000 {
+		b.WriteString(", \"messages\" 'true'")
+	}
+	for _, p := range s.streamParams {
+		fmt.Fprintf(&b, ", %s %s", quoteName(p.name), quoteText(p.value))
+	}
+	b.WriteString(")")
+	return b.String()
+}

@@ -1,0 +1,120 @@
+package postgres
+
+import (
+	"strconv"
+	"time"
+
+	"millrace/schema"
+	"millrace/schema/envelope"
+)
+
+// connectorName is what source blocks and headers call this connector.
+const connectorName = "postgresql"
+
+// sourceSchema is the source block, and the places of its own fields.
+var sourceSchema = envelope.SourceBlock("io.debezium.connector.postgresql.Source",
+	schema.Field{Name: "schema", Schema: schema.StringSchema},
+	schema.Field{Name: "table", Schema: schema.StringSchema},
+	schema.Field{Name: "txId", Schema: schema.OptionalInt64},
+	schema.Field{Name: "lsn", Schema: schema.OptionalInt64},
+	schema.Field{Name: "xmin", Schema: schema.OptionalInt64},
+	schema.Field{Name: "origin", Schema: schema.OptionalString},
+	schema.Field{Name: "origin_lsn", Schema: schema.OptionalInt64},
+)
+
+const (
+	srcSchema = envelope.SourceOwn + iota
+	srcTable
+	srcXID
+	srcLSN
+	srcFields = envelope.SourceOwn + 7
+)
+
+// A sourceBlock makes the source blocks of a transaction's events: what is the same
+// for all of them is set once.
+type sourceBlock struct {
+	fields   [srcFields]schema.Value
+	sequence []byte // ["<last commit>"," : its front
+}
+
+func newSourceBlock(s *settings) *sourceBlock {
+	b := &sourceBlock{}
+	b.fields[envelope.SourceVersion] = schema.StringValue(schema.DebeziumVersion)
+	b.fields[envelope.SourceConnector] = schema.StringValue(connectorName)
+	b.fields[envelope.SourceName] = schema.StringValue(s.prefix)
+	b.fields[envelope.SourceDB] = schema.StringValue(s.database)
+	b.snapshot(envelope.SnapshotFalse)
+	return b
+}
+
+func (b *sourceBlock) snapshot(mark string) {
+	b.fields[envelope.SourceSnapshot] = schema.StringValue(mark)
+}
+
+// begin sets what a transaction's events share. xid 0 is none; before is the last
+// commit, 0 where there is none.
+func (b *sourceBlock) begin(micros, xid int64, before lsn) {
+	m := envelope.MomentOfMicros(micros)
+	b.fields[envelope.SourceMillis], b.fields[envelope.SourceMicros], b.fields[envelope.SourceNanos] = m.Millis, m.Micros, m.Nanos
+	b.fields[srcXID] = schema.Value{}
+	if xid != 0 {
+		b.fields[srcXID] = schema.Int64Value(xid)
+	}
+	b.sequence = append(b.sequence[:0], '[')
+	if before == 0 {
+		b.sequence = append(b.sequence, "null"...)
+	} else {
+		b.sequence = append(strconv.AppendUint(append(b.sequence, '"'), uint64(before), 10), '"')
+	}
+	b.sequence = append(b.sequence, ',', '"')
+}
+
+// at makes the block of an event of a table at an LSN.
+func (b *sourceBlock) at(a *schema.Arena, schemaName, table schema.Value, at lsn) schema.Value {
+	f := a.Values(srcFields)
+	copy(f, b.fields[:])
+	f[srcSchema], f[srcTable], f[srcLSN] = schemaName, table, int64Of(at)
+	var buf [64]byte
+	seq := append(strconv.AppendUint(append(buf[:0], b.sequence...), uint64(at), 10), '"', ']')
+	f[envelope.SourceSequence] = a.String(seq)
+	return a.Struct(sourceSchema, f)
+}
+
+// A clock is the time of the events' processing, read once for every 64 of them.
+type clock struct {
+	n   int
+	now envelope.Moment
+}
+
+func (c *clock) moment() envelope.Moment {
+	if c.n%64 == 0 {
+		c.now = envelope.MomentOf(time.Now())
+	}
+	c.n++
+	return c.now
+}
+
+// reset has the next moment read anew: after a wait.
+func (c *clock) reset() { c.n = 0 }
+
+// The records of logical messages.
+var (
+	messageKey   = schema.NewStruct("io.debezium.connector.postgresql.MessageKey").Version(1).Field("prefix", schema.OptionalString).Build()
+	messageBlock = schema.NewStruct("io.debezium.connector.postgresql.Message").Version(1).
+			Field("prefix", schema.OptionalString).Field("content", schema.OptionalBytes).Build()
+	messageValue = schema.NewStruct("io.debezium.connector.postgresql.MessageValue").Version(1).
+			Field("op", schema.StringSchema).Field("ts_ms", schema.OptionalInt64).Field("source", sourceSchema).
+			Field("transaction", envelope.Transaction).Field("message", messageBlock).Build()
+)
+
+// logicalMessage makes the record of one.
+func logicalMessage(topic, prefix string, content []byte, source schema.Value, at envelope.Moment) schema.Record {
+	name := schema.StringValue(prefix)
+	return schema.Record{
+		Topic: topic, Partition: schema.NoPartition, Timestamp: schema.NoTimestamp,
+		KeySchema: messageKey, Key: schema.StructValue(messageKey, []schema.Value{name}),
+		ValueSchema: messageValue,
+		Value: schema.StructValue(messageValue, []schema.Value{envelope.OpMessage, at.Millis, source, {},
+			schema.StructValue(messageBlock, []schema.Value{name, schema.BytesValue(content)})}),
+	}
+}

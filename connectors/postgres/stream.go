@@ -1,0 +1,539 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"millrace/connectors"
+	"millrace/connectors/cdc"
+	"millrace/schema"
+)
+
+const (
+	// rowOverhead is what an event holds beside its row's text, about.
+	rowOverhead = 512
+	// linger bounds how long a batch waits for company while much comes.
+	linger = 2 * time.Millisecond
+	// offsetPause bounds how often an offset moves without records.
+	offsetPause = time.Second
+)
+
+// A reader decodes one connection's stream. It is used by the goroutine that owns
+// the connection, which never emits: batches go into the queue, and while that is
+// full the server is answered.
+type reader struct {
+	t      *task
+	rc     *replConn
+	meta   *session
+	queue  *cdc.Queue
+	events cdc.Events
+	build  *cdc.Builder
+	block  *sourceBlock
+	clock  clock
+
+	types  map[uint32]*typeInfo
+	tables map[uint32]*table // nil: not captured
+
+	resume position // where the stream was to begin
+	pos    position // behind the last message read
+	queued position // behind the last batch in the queue
+
+	inTx    bool
+	commit  lsn // of the open transaction
+	xid     int64
+	micros  int64
+	ordinal int64
+	last    lsn // the last commit before it
+
+	received  uint64
+	reportAt  time.Time // the next report to the server is due
+	confirmAt time.Time // it is, if there is something to confirm
+	reported  uint64
+	flushAt   time.Time     // the batch in the making goes, at the latest; zero: it is empty
+	movedAt   time.Time     // when an offset last went into the queue
+	beatAt    time.Time     // the next heartbeat is due; zero: none
+	interval  time.Duration // between two reports, at most
+}
+
+// run reads until the connection or ctx ends.
+func (r *reader) run(ctx context.Context) error {
+	r.reportAt = time.Now()
+	for {
+		now := time.Now()
+		if err := r.chores(ctx, now); err != nil {
+			return err
+		}
+		deadline := r.reportAt
+		if !r.rc.buffered() {
+			if r.build.Len() > 0 && r.queue.Hungry() && !r.rc.paced.busy() {
+				if err := r.flush(ctx); err != nil {
+					return err
+				}
+			}
+			for _, at := range []time.Time{r.flushAt, r.beatAt, r.moveAt()} {
+				if !at.IsZero() && at.Before(deadline) {
+					deadline = at
+				}
+			}
+			if uint64(r.queued.commit) > r.reported && deadline.After(now.Add(offsetPause)) {
+				deadline = now.Add(offsetPause) // a confirmation is on its way to us
+			}
+			r.clock.reset()
+		}
+		if err := r.drain(ctx, deadline); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return err
+		}
+	}
+}
+
+// drain reads messages until none is at hand any more, or some hundred were.
+func (r *reader) drain(ctx context.Context, deadline time.Time) error {
+	for range 256 {
+		b, err := r.rc.receive(deadline)
+		if errors.Is(err, errIdle) {
+			return nil
+		}
+		if err != nil {
+			return r.t.s.classify(err, "read the stream of changes")
+		}
+		if err := r.handle(ctx, b); err != nil {
+			return err
+		}
+		if !r.rc.buffered() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// chores does what is due by the clock.
+func (r *reader) chores(ctx context.Context, now time.Time) error {
+	if !now.Before(r.reportAt) || r.t.confirmed.Load() > r.reported && !now.Before(r.confirmAt) {
+		if err := r.report(); err != nil {
+			return err
+		}
+	}
+	if !r.beatAt.IsZero() && !now.Before(r.beatAt) {
+		if err := r.beat(ctx, now); err != nil {
+			return err
+		}
+	}
+	if at := r.moveAt(); !r.flushAt.IsZero() && !now.Before(r.flushAt) || !at.IsZero() && !now.Before(at) {
+		return r.flush(ctx)
+	}
+	return nil
+}
+
+// moveAt is when the position must go on its way without records; zero: it has not
+// moved.
+func (r *reader) moveAt() time.Time {
+	if r.build.Len() > 0 || !r.queued.before(r.pos) || r.inTx {
+		return time.Time{}
+	}
+	return r.movedAt.Add(offsetPause)
+}
+
+// report tells the server our position, which also tells it that we live.
+func (r *reader) report() error {
+	confirmed := r.t.confirmed.Load()
+	if err := r.rc.report(r.received, confirmed); err != nil {
+		return r.t.s.classify(err, "report the position to the server")
+	}
+	r.reported = confirmed
+	now := time.Now()
+	r.reportAt, r.confirmAt = now.Add(r.interval), now.Add(offsetPause)
+	return nil
+}
+
+// flush puts the batch in the making and the position into the queue, and answers
+// the server while there is no room.
+func (r *reader) flush(ctx context.Context) error {
+	records, bytes := r.build.Take()
+	b := connectors.Batch{
+		Records: records,
+		Offsets: []connectors.Offset{{Partition: r.t.partition, Position: r.pos.value()}},
+	}
+	if len(records) > 0 {
+		b.Describe = func(i int) string { return describe(records, i) }
+	}
+	r.queued, r.movedAt, r.flushAt = r.pos, time.Now(), time.Time{}
+	return r.queue.Put(ctx, b, bytes, r.alive(), r.report)
+}
+
+// alive is how often the server must hear from us: well within its patience.
+func (r *reader) alive() time.Duration {
+	if t := r.rc.timeo; t > 0 {
+		return min(r.interval, max(t/4, 10*time.Millisecond))
+	}
+	return r.interval
+}
+
+// await runs f, a query of the catalog that may take its time, and answers the server
+// meanwhile.
+func (r *reader) await(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	tick := time.NewTicker(r.alive())
+	defer tick.Stop()
+	var failed error
+	for {
+		select {
+		case err := <-done:
+			return errors.Join(err, failed)
+		case <-tick.C:
+			if failed == nil {
+				failed = r.report()
+			}
+		}
+	}
+}
+
+// handle takes one message of the replication protocol.
+func (r *reader) handle(ctx context.Context, b []byte) error {
+	c := cursor{b: b}
+	switch kind := c.u8(); kind {
+	case 'w': // start u64, end u64, time u64, payload
+		start, end := c.u64(), c.u64()
+		c.u64()
+		if c.bad || len(c.b) == 0 {
+			return errShort
+		}
+		r.received = max(r.received, start, end)
+		return r.message(ctx, lsn(start), c.b)
+	case 'k': // end u64, time u64, reply u8
+		end := c.u64()
+		c.u64()
+		reply := c.u8()
+		if c.bad {
+			return errShort
+		}
+		r.received = max(r.received, end)
+		if !r.inTx && lsn(end) > r.pos.commit {
+			// All that committed before end was sent: an idle slot moves on by this.
+			r.pos = position{commit: lsn(end), last: lsn(end), xid: r.pos.xid, micros: max(r.pos.micros, time.Now().UnixMicro()), message: "COMMIT"}
+		}
+		if reply != 0 {
+			return r.report()
+		}
+		return nil
+	default:
+		return fmt.Errorf("the server sent an unknown message %q within the stream", kind)
+	}
+}
+
+// message takes one message of pgoutput.
+func (r *reader) message(ctx context.Context, at lsn, b []byte) error {
+	c := cursor{b: b[1:]}
+	switch b[0] {
+	case msgInsert, msgUpdate, msgDelete:
+		r.ordinal++
+		return r.change(ctx, at, b[0], &c, len(b))
+	case msgBegin:
+		r.commit, r.micros, r.xid = lsn(c.u64()), int64(c.u64())+pgEpoch, int64(c.u32())
+		r.inTx, r.ordinal = true, 0
+		r.block.begin(r.micros, r.xid, r.last)
+	case msgCommit:
+		c.u8()
+		commit, end := lsn(c.u64()), lsn(c.u64())
+		if c.bad {
+			return errShort
+		}
+		r.inTx, r.last = false, commit
+		if end > r.pos.commit {
+			r.pos = position{commit: end, last: end, xid: r.xid, micros: r.micros, message: "COMMIT"}
+		}
+	case msgRelation:
+		return r.relation(ctx, b[1:])
+	case msgTruncate:
+		r.ordinal++
+		return r.truncate(ctx, at, &c)
+	case msgMessage:
+		return r.logical(ctx, at, &c)
+	case msgType, msgOrigin:
+	default:
+		return fmt.Errorf("the server sent a change of the unknown kind %q", b[0])
+	}
+	if c.bad {
+		return errShort
+	}
+	return nil
+}
+
+// done reports whether the message just counted is in the log already.
+func (r *reader) done(at lsn) bool {
+	return r.commit < r.resume.commit || r.commit == r.resume.commit && r.ordinal <= r.resume.events ||
+		r.resume.foreignXID != 0 && r.xid == r.resume.foreignXID && at < r.resume.foreignRow
+}
+
+// moved notes that the messages up to this one of the open transaction were taken.
+func (r *reader) moved(at lsn, kind string) {
+	r.pos = position{commit: r.commit, events: r.ordinal, last: at, xid: r.xid, micros: r.micros, message: kind}
+}
+
+// room sees to it that a change of so many bytes fits into the batch.
+func (r *reader) room(ctx context.Context, size int) error {
+	if r.build.Full(size + rowOverhead) {
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if r.flushAt.IsZero() {
+		r.flushAt = time.Now().Add(linger)
+	}
+	return nil
+}
+
+var kindNames = map[byte]string{msgInsert: "INSERT", msgUpdate: "UPDATE", msgDelete: "DELETE", msgTruncate: "TRUNCATE"}
+
+// change takes an insert, update or delete.
+func (r *reader) change(ctx context.Context, at lsn, kind byte, c *cursor, size int) error {
+	oid := c.u32()
+	if c.bad {
+		return errShort
+	}
+	if r.done(at) {
+		return nil
+	}
+	t, known := r.tables[oid]
+	if !known {
+		return fmt.Errorf("the server sent a change of the table with number %d, which it has not announced", oid)
+	}
+	if t == nil {
+		r.moved(at, kindNames[kind])
+		return nil
+	}
+	if err := r.room(ctx, size); err != nil {
+		return err
+	}
+	err := r.decode(t, at, kind, c)
+	if err != nil {
+		var ve *valueError
+		if !errors.As(err, &ve) {
+			return err
+		}
+		if err := r.t.refuse(t, ve, fmt.Sprintf("LSN %s, transaction %d", at, r.xid)); err != nil {
+			return err
+		}
+	} else {
+		r.build.Grow(size + rowOverhead)
+	}
+	r.moved(at, kindNames[kind])
+	return nil
+}
+
+// decode makes the events of a change.
+func (r *reader) decode(t *table, at lsn, kind byte, c *cursor) error {
+	a := &r.build.Arena
+	var before, after schema.Value
+	form := c.u8()
+	if form == 'K' || form == 'O' {
+		v, nan, err := t.row(a, c, nil)
+		if err != nil {
+			return err
+		}
+		r.t.warnNaN(t, nan)
+		before = v
+	}
+	ch := cdc.Change{Table: &t.Table, Source: r.block.at(a, t.schemaValue, t.nameValue, at), At: r.clock.moment()}
+	if kind == msgDelete {
+		if before.IsNull() {
+			return fmt.Errorf("table %s: a delete without its row", t)
+		}
+		ch.Before = before
+		r.events.Delete(&ch)
+		return nil
+	}
+	if !before.IsNull() {
+		form = c.u8()
+	}
+	if form != 'N' {
+		return fmt.Errorf("table %s: a change in the unknown form %q", t, form)
+	}
+	var old []schema.Value
+	full := t.identity == 'f'
+	if full {
+		old = before.Fields()
+	}
+	after, nan, err := t.row(a, c, old)
+	if err != nil {
+		return err
+	}
+	r.t.warnNaN(t, nan)
+	ch.After = after
+	if kind == msgInsert {
+		r.events.Create(&ch)
+		return nil
+	}
+	ch.OldKey = before
+	if full {
+		ch.Before = before
+		if r.t.s.skipUnchanged && schema.EqualValues(before, after) {
+			return nil
+		}
+	}
+	r.events.Update(&ch)
+	return nil
+}
+
+// truncate takes a TRUNCATE, which may name several tables.
+func (r *reader) truncate(ctx context.Context, at lsn, c *cursor) error {
+	n := int(c.u32())
+	c.u8()
+	if r.done(at) {
+		return nil
+	}
+	if err := r.room(ctx, 0); err != nil {
+		return err
+	}
+	for i := 0; i < n && !c.bad; i++ {
+		t, known := r.tables[c.u32()]
+		if c.bad {
+			break
+		}
+		if !known {
+			return errors.New("the server sent the truncation of a table which it has not announced")
+		}
+		if t == nil {
+			continue
+		}
+		r.events.Truncate(&cdc.Change{Table: &t.Table, Source: r.block.at(&r.build.Arena, t.schemaValue, t.nameValue, at), At: r.clock.moment()})
+		r.build.Grow(rowOverhead)
+	}
+	if c.bad {
+		return errShort
+	}
+	r.moved(at, kindNames[msgTruncate])
+	return nil
+}
+
+// logical takes a message of pg_logical_emit_message.
+func (r *reader) logical(ctx context.Context, at lsn, c *cursor) error {
+	inTx := c.u8()&1 != 0
+	c.u64()
+	prefix := c.text()
+	content := c.take(int(c.u32()))
+	if c.bad {
+		return errShort
+	}
+	if inTx {
+		if r.ordinal++; r.done(at) {
+			return nil
+		}
+	} else if at < r.resume.commit {
+		return nil
+	}
+	s := r.t.s
+	if (s.prefixInclude == nil || s.prefixInclude.Match(prefix)) && !s.prefixExclude.Match(prefix) {
+		if err := r.room(ctx, len(content)); err != nil {
+			return err
+		}
+		if !inTx {
+			r.block.begin(max(r.micros, r.pos.micros), 0, r.last)
+		}
+		empty := schema.StringValue("")
+		r.build.Add(logicalMessage(r.t.messageTopic, prefix, r.build.Arena.Copy(content), r.block.at(&r.build.Arena, empty, empty, at), r.clock.moment()))
+		r.build.Grow(len(content) + rowOverhead)
+	}
+	if inTx {
+		r.moved(at, "MESSAGE")
+	} else {
+		// All that committed before the message is done; the message itself, too.
+		r.pos = position{commit: at + 1, last: at, micros: r.pos.micros, message: "MESSAGE"}
+	}
+	return nil
+}
+
+// relation takes the announcement of a table's shape, which holds for the rows
+// behind it.
+func (r *reader) relation(ctx context.Context, b []byte) error {
+	rel, err := parseRelation(b)
+	if err != nil {
+		return err
+	}
+	s := r.t.s
+	if !s.tables.Match(rel.schema, rel.name) || s.ignoreBuiltin && (rel.schema == "pg_catalog" || rel.schema == "information_schema") {
+		r.tables[rel.oid] = nil
+		return nil
+	}
+	var cat *described
+	err = r.await(func() error {
+		var err error
+		if cat, err = r.meta.describe(ctx, rel.oid); err != nil {
+			return err
+		}
+		if !knows(r.types, rel) { // made since we last looked
+			r.types, err = r.meta.readTypes(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// A table that is announced again as it was keeps its schemas: the server announces
+	// tables anew for many reasons, and all that was compiled for a schema hangs on it.
+	shape := fmt.Sprintf("%+v %+v", rel, cat)
+	if t := r.tables[rel.oid]; t != nil && t.shape == shape {
+		return nil
+	}
+	t, skipped, err := s.compile(rel, cat, r.types, sourceSchema)
+	if err != nil {
+		return connectors.BadConfig(err)
+	}
+	t.shape = shape
+	r.t.warnSkipped(t, skipped)
+	r.tables[rel.oid] = t
+	return nil
+}
+
+// describe names a record's place in the stream.
+func describe(records []schema.Record, i int) string {
+	for ; i >= 0; i-- { // a tombstone has its delete's place
+		if src := records[i].Value.Get("source"); src.Kind() == schema.Struct {
+			return "LSN " + lsn(src.Get("lsn").Int()).String() + " (" + src.Get("schema").Str() + "." + src.Get("table").Str() + ")"
+		}
+	}
+	return "an unknown place"
+}
+
+// refuse decides about a change whose value cannot be read: an error stops the task.
+func (t *task) refuse(tab *table, err *valueError, where string) error {
+	switch t.s.failure {
+	case "warn":
+		t.lg.Warn("change left out: its value cannot be read", "table", tab.String(), "column", err.column, "where", where, "error", err.err)
+		return nil
+	case "skip", "ignore":
+		t.lg.Debug("change left out: its value cannot be read", "table", tab.String(), "column", err.column, "where", where, "error", err.err)
+		return nil
+	}
+	return connectors.Failed(reasonData, err, fmt.Sprintf("table %s at %s", tab, where), "")
+}
+
+// warnNaN says once a column that numbers became null in it.
+func (t *task) warnNaN(tab *table, column int) {
+	if column < 0 {
+		return
+	}
+	t.warnOnce("nan "+tab.String()+tab.columns[column].name, "NaN or infinity sent as null: a decimal has none; decimal.handling.mode=string or double has",
+		slog.String("table", tab.String()), slog.String("column", tab.columns[column].name))
+}
+
+// warnSkipped says once a column that it is left out.
+func (t *task) warnSkipped(tab *table, columns []string) {
+	for _, c := range columns {
+		t.warnOnce("skip "+tab.String()+c, "column left out: its type has no mapping; include.unknown.datatypes=true sends its text as bytes",
+			slog.String("table", tab.String()), slog.String("column", c))
+	}
+}
+
+func (t *task) warnOnce(key, msg string, attrs ...slog.Attr) {
+	if !t.warned[key] {
+		t.warned[key] = true
+		t.lg.LogAttrs(context.Background(), slog.LevelWarn, msg, attrs...)
+	}
+}

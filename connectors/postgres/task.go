@@ -1,0 +1,402 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"millrace/connectors"
+	"millrace/connectors/cdc"
+	"millrace/schema"
+	"millrace/schema/config"
+	"millrace/schema/envelope"
+)
+
+// A task captures one database.
+type task struct {
+	s            *settings
+	cc           connectors.Context
+	lg           *slog.Logger
+	partition    schema.Value
+	headers      []schema.Header
+	messageTopic string
+	warned       map[string]bool // of the goroutine that reads
+
+	confirmed atomic.Uint64 // the LSN up to which the log has stored everything
+}
+
+func newTask(cc connectors.Context, v config.Values) (connectors.SourceTask, error) {
+	s, errs := parse(v)
+	if len(errs) > 0 {
+		return nil, connectors.BadConfig(errs[0])
+	}
+	t := &task{s: s, cc: cc, lg: cc.Log, partition: cdc.ServerPartition(s.prefix), messageTopic: s.naming.Topic("message"), warned: map[string]bool{}}
+	if t.lg == nil {
+		t.lg = slog.New(slog.DiscardHandler)
+	}
+	if s.headers {
+		t.headers = cdc.ContextHeaders(s.prefix, max(0, cc.Task), connectorName)
+	}
+	return t, nil
+}
+
+func (t *task) newEvents(b *cdc.Builder) cdc.Events {
+	return cdc.Events{Tombstones: t.s.tombstones, Skip: t.s.skip, Context: t.headers, Out: b}
+}
+
+// Run reads until ctx ends. The goroutine that calls it owns the connections; another
+// emits.
+func (t *task) Run(parent context.Context, out connectors.Out) error {
+	ctx, cancel := context.WithCancel(parent)
+	defer cancel()
+	queue := cdc.NewQueue(t.s.maxQueue, t.s.maxQueueBytes)
+	emitted := make(chan error, 1)
+	go func() {
+		defer cancel()
+		emitted <- queue.Emit(ctx, out)
+	}()
+	err := t.read(ctx, queue)
+	cancel()
+	refused := <-emitted
+	switch {
+	case parent.Err() != nil:
+		if t.s.dropSlot {
+			t.dropSlot()
+		}
+		return nil
+	case refused != nil && !errors.Is(refused, context.Canceled):
+		return refused
+	}
+	return err
+}
+
+// Commit notes what the log has stored: the connection's owner confirms it.
+func (t *task) Commit(_ context.Context, done []connectors.Offset) error {
+	if !t.s.confirm {
+		return nil
+	}
+	for _, o := range done {
+		p, ok, err := parsePosition(o.Position)
+		if err != nil {
+			return err
+		}
+		if ok && !p.snapshot {
+			t.confirmUpTo(p.commit)
+		}
+	}
+	return nil
+}
+
+// confirmUpTo only moves forward. Of a transaction that is sent in part, the LSN is
+// its commit's: the server sends such a transaction again.
+func (t *task) confirmUpTo(at lsn) {
+	for {
+		now := t.confirmed.Load()
+		if uint64(at) <= now || t.confirmed.CompareAndSwap(now, uint64(at)) {
+			return
+		}
+	}
+}
+
+// stored is the position to resume at; false: there is none, or of a snapshot that
+// was not finished.
+func (t *task) stored(ctx context.Context) (position, bool, error) {
+	if t.cc.Offsets == nil {
+		return position{}, false, nil
+	}
+	v, err := t.cc.Offsets.Stored(ctx, t.partition)
+	if err != nil {
+		return position{}, false, fmt.Errorf("read the stored offset: %w", err)
+	}
+	p, ok, err := parsePosition(v)
+	if err != nil {
+		return position{}, false, connectors.BadConfig(err)
+	}
+	return p, ok && !p.snapshot, nil
+}
+
+// read is Run's reading half.
+func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
+	pos, have, err := t.stored(ctx)
+	if err != nil {
+		return err
+	}
+	if pos, err = t.prepare(ctx, queue, pos, have); err != nil {
+		return err
+	}
+	if !have && !pause(ctx, t.s.streamingDelay) {
+		return ctx.Err()
+	}
+	// A connection that breaks is replaced at once, since most come back at once. What
+	// does not is the worker's, who shows the failure and tries again with pauses.
+	const quick, lived = 3, 10 * time.Second
+	for broken := 0; ; {
+		began := time.Now()
+		established, err := t.stream(ctx, queue, &pos)
+		if ctx.Err() != nil || !established || !connectors.IsRetriable(err) {
+			return err
+		}
+		if time.Since(began) > lived {
+			broken = 0
+		}
+		if broken++; broken > quick {
+			return err
+		}
+		t.lg.Warn("connection lost, connecting again", "slot", t.s.slot, "error", err)
+		if !pause(ctx, time.Duration(broken-1)*200*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// prepare sees to the publication and the slot and, where the task has no position,
+// takes the snapshot. It returns where to stream from.
+func (t *task) prepare(ctx context.Context, queue *cdc.Queue, pos position, have bool) (position, error) {
+	s := t.s
+	c, err := s.open(ctx, t.cc.Files)
+	if err != nil {
+		return pos, err
+	}
+	defer c.close()
+	if err := s.checkServer(ctx, c); err != nil {
+		return pos, err
+	}
+	all, err := c.listTables(ctx, s.ignoreBuiltin)
+	if err != nil {
+		return pos, err
+	}
+	tables, roots := s.captured(all)
+	if err := s.checkTables(tables, roots); err != nil {
+		return pos, err
+	}
+	if len(tables) == 0 {
+		t.lg.Warn("no table is captured: the lists of tables match none", "include", fmt.Sprint(s.tables.Include), "exclude", fmt.Sprint(s.tables.Exclude))
+	}
+	if s.guardrail > 0 && len(tables) > s.guardrail && !s.guardrailFails {
+		t.lg.Warn("more tables are captured than guardrail.collections.max", "tables", len(tables), "max", s.guardrail)
+	}
+	if err := s.setIdentities(ctx, c, tables); err != nil {
+		return pos, err
+	}
+	if err := s.preparePublication(ctx, c, tables); err != nil {
+		return pos, err
+	}
+	st, err := c.slotState(ctx)
+	if err != nil {
+		return pos, err
+	}
+	if st != nil {
+		if err := s.fit(st); err != nil {
+			return pos, err
+		}
+	}
+	if have {
+		return t.resume(ctx, c, st, pos)
+	}
+	if s.snapshotMode == "initial" && !pause(ctx, s.snapshotDelay) {
+		return pos, ctx.Err()
+	}
+	return t.begin(ctx, queue, c, st, tables)
+}
+
+// resume checks that the slot still has what comes after a stored position.
+func (t *task) resume(ctx context.Context, c *session, st *slotState, pos position) (position, error) {
+	s := t.s
+	if st == nil {
+		if !s.dropSlot {
+			return pos, connectors.Failed(reasonSlotLost, nil, fmt.Sprintf("slot %q does not exist any more: changes since %s cannot be read", s.slot, pos.commit), "")
+		}
+		// The slot was dropped on stop, as asked: what changed since is lost, as known.
+		conn, _, err := s.openReplication(ctx, t.cc.Files)
+		if err != nil {
+			return pos, err
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		made, err := s.createSlot(ctx, conn, c.version, s.slot, false)
+		if err != nil {
+			return pos, err
+		}
+		t.lg.Warn("slot created anew: slot.drop.on.stop dropped it, and what changed since the stop is not captured", "slot", s.slot, "from", pos.commit.String(), "to", made.begins.String())
+		return position{commit: made.begins, last: made.begins, micros: pos.micros, message: "COMMIT"}, nil
+	}
+	if err := s.behind(st, pos); err != nil {
+		return pos, err
+	}
+	if st.confirmed > pos.commit {
+		t.lg.Warn("slot is ahead of the stored position, and what lies between is not captured", "slot", s.slot, "from", pos.commit.String(), "to", st.confirmed.String())
+		pos = position{commit: st.confirmed, last: st.confirmed, micros: pos.micros, message: "COMMIT"}
+	}
+	t.lg.Info("streaming resumes", "slot", s.slot, "lsn", pos.commit.String(), "events", pos.events)
+	return pos, nil
+}
+
+// begin creates the slot where it is missing and reads the snapshot at the very place
+// where the stream will begin. A slot that exists already cannot give its snapshot any
+// more: a temporary one gives one, and the stream begins there.
+func (t *task) begin(ctx context.Context, queue *cdc.Queue, c *session, st *slotState, tables []catalogTable) (position, error) {
+	s := t.s
+	if st != nil && s.snapshotMode != "initial" {
+		pos := position{commit: st.confirmed, last: st.confirmed, micros: time.Now().UnixMicro()}
+		return pos, t.started(ctx, queue, pos)
+	}
+	conn, _, err := s.openReplication(ctx, t.cc.Files)
+	if err != nil {
+		return position{}, err
+	}
+	closeConn := func() {
+		if conn != nil {
+			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+			defer cancel()
+			_ = conn.Close(bye)
+			conn = nil
+		}
+	}
+	defer closeConn()
+	name := s.slot
+	if st != nil {
+		name = fmt.Sprintf("%.40s_snapshot_%d", s.slot, time.Now().UnixNano()%1e9)
+	}
+	made, err := s.createSlot(ctx, conn, c.version, name, st != nil)
+	if err != nil {
+		return position{}, err
+	}
+	t.lg.Info("slot created", "slot", name, "lsn", made.begins.String())
+	if s.snapshotMode != "initial" {
+		pos := position{commit: made.begins, last: made.begins, micros: time.Now().UnixMicro()}
+		return pos, t.started(ctx, queue, pos)
+	}
+	if _, err := c.query(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT "+quoteText(made.snapshot)); err != nil {
+		return position{}, s.classify(err, "begin the snapshot's transaction")
+	}
+	closeConn() // the snapshot is ours now
+	if s.snapshotTables != nil {
+		tables = slices.DeleteFunc(slices.Clone(tables), func(ct catalogTable) bool { return !s.snapshotTables.Match(ct.String()) })
+	}
+	switch s.tableOrder {
+	case "ascending":
+		slices.SortStableFunc(tables, func(x, y catalogTable) int { return int(max(-1, min(1, x.rows-y.rows))) })
+	case "descending":
+		slices.SortStableFunc(tables, func(x, y catalogTable) int { return int(max(-1, min(1, y.rows-x.rows))) })
+	}
+	if s.lockTables {
+		for i := range tables {
+			sql := fmt.Sprintf("SET LOCAL lock_timeout = %d; LOCK TABLE %s IN ACCESS SHARE MODE", s.lockTimeout.Milliseconds(), tables[i].quoted())
+			if _, err := c.query(ctx, sql); err != nil {
+				return position{}, s.classify(err, fmt.Sprintf("lock table %s", &tables[i]))
+			}
+		}
+	}
+	pos, err := t.readSnapshot(ctx, queue, c, tables, made.begins)
+	if err == nil {
+		_, err = c.query(ctx, "COMMIT")
+		err = s.classify(err, "end the snapshot's transaction")
+	}
+	return pos, err
+}
+
+// started stores the position of a stream that begins without a snapshot, so that the
+// next start goes on there.
+func (t *task) started(ctx context.Context, queue *cdc.Queue, pos position) error {
+	return queue.Put(ctx, connectors.Batch{Offsets: []connectors.Offset{{Partition: t.partition, Position: pos.value()}}}, 0, time.Minute, idle)
+}
+
+// stream reads one connection from pos on, and moves pos with what it queued.
+// established says that the server did stream.
+func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (established bool, err error) {
+	s := t.s
+	meta, err := s.open(ctx, t.cc.Files)
+	if err != nil {
+		return false, err
+	}
+	defer meta.close()
+	if _, err := meta.query(ctx, "SET lock_timeout = '10s'"); err != nil {
+		return false, s.classify(err, "begin a session")
+	}
+	types, err := meta.readTypes(ctx)
+	if err != nil {
+		return false, err
+	}
+	rc, err := t.startStream(ctx, meta.version, pos.commit)
+	if err != nil {
+		return false, err
+	}
+	defer rc.close()
+	stop := context.AfterFunc(ctx, rc.interrupt)
+	defer stop()
+	t.confirmUpTo(pos.commit) // it is stored
+	if !s.confirm {
+		t.confirmed.Store(0)
+	}
+	build := cdc.NewBuilder(s.maxBatch)
+	r := &reader{
+		t: t, rc: rc, meta: meta, queue: queue, build: build, events: t.newEvents(build), block: newSourceBlock(s),
+		types: types, tables: map[uint32]*table{}, resume: *pos, pos: *pos, queued: *pos, last: pos.commit,
+		received: uint64(pos.commit), interval: s.statusInterval,
+	}
+	if rc.timeo > 0 {
+		r.interval = min(r.interval, max(rc.timeo/3, 10*time.Millisecond))
+	}
+	if s.heartbeat > 0 {
+		r.beatAt = time.Now()
+	}
+	err = r.run(ctx)
+	*pos = r.queued // what is in the making is read again
+	return true, err
+}
+
+// startStream connects and starts streaming. A slot that somebody else still reads,
+// as our own last connection may for a moment, is waited for.
+func (t *task) startStream(ctx context.Context, version int, at lsn) (*replConn, error) {
+	s := t.s
+	deadline := time.Now().Add(s.slotWait)
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		conn, rc, err := s.openReplication(ctx, t.cc.Files)
+		if err != nil {
+			return nil, err
+		}
+		err = rc.stream(ctx, conn, s.startSQL(version, at))
+		if err == nil {
+			return rc, nil
+		}
+		bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		_ = conn.Close(bye)
+		cancel()
+		if sqlState(err) != "55006" || time.Now().After(deadline) {
+			return nil, s.classify(err, fmt.Sprintf("start streaming from slot %q at %s", s.slot, at))
+		}
+		if !pause(ctx, wait) {
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// The records of heartbeats.
+var (
+	heartbeatKey   = schema.NewStruct("io.debezium.connector.common.ServerNameKey").Version(1).Field("serverName", schema.StringSchema).Build()
+	heartbeatValue = schema.NewStruct("io.debezium.connector.common.Heartbeat").Version(1).Field("ts_ms", schema.Int64Schema).Build()
+)
+
+// beat sends a heartbeat behind what was read so far.
+func (r *reader) beat(ctx context.Context, now time.Time) error {
+	s := r.t.s
+	r.beatAt = now.Add(s.heartbeat)
+	if s.heartbeatAction != "" {
+		err := r.await(func() error { _, err := r.meta.query(ctx, s.heartbeatAction); return err })
+		if err != nil {
+			return s.classify(err, "run heartbeat.action.query")
+		}
+	}
+	if err := r.room(ctx, 0); err != nil {
+		return err
+	}
+	r.build.Add(schema.Record{
+		Topic: s.heartbeatTopic, Partition: 0, Timestamp: schema.NoTimestamp,
+		KeySchema: heartbeatKey, Key: schema.StructValue(heartbeatKey, []schema.Value{schema.StringValue(s.prefix)}),
+		ValueSchema: heartbeatValue, Value: schema.StructValue(heartbeatValue, []schema.Value{envelope.MomentOf(now).Millis}),
+	})
+	return r.flush(ctx)
+}

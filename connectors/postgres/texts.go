@@ -1,0 +1,272 @@
+package postgres
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"millrace/schema"
+)
+
+func decodeText(a *schema.Arena, b []byte) (schema.Value, error) { return a.String(b), nil }
+
+// A binaryMode is binary.handling.mode.
+type binaryMode uint8
+
+const (
+	binaryBytes binaryMode = iota
+	binaryBase64
+	binaryBase64URL
+	binaryHex
+)
+
+var binaryModes = []string{"bytes", "base64", "base64-url-safe", "hex"}
+
+// value is raw bytes in the mode's form; raw may be kept.
+func (m binaryMode) value(a *schema.Arena, raw []byte) schema.Value {
+	switch m {
+	case binaryBase64, binaryBase64URL:
+		enc := base64.StdEncoding
+		if m == binaryBase64URL {
+			enc = base64.URLEncoding
+		}
+		out := a.Bytes(enc.EncodedLen(len(raw)))
+		enc.Encode(out, raw)
+		return schema.StringOfBytes(out)
+	case binaryHex:
+		out := a.Bytes(hex.EncodedLen(len(raw)))
+		hex.Encode(out, raw)
+		return schema.StringOfBytes(out)
+	}
+	return schema.BytesValue(raw)
+}
+
+// bytea decodes the hex format \x00ff10.
+func bytea(m binaryMode) decoder {
+	return func(a *schema.Arena, b []byte) (schema.Value, error) {
+		digits, ok := bytes.CutPrefix(b, []byte(`\x`))
+		if !ok || len(digits)%2 != 0 {
+			return schema.Value{}, errors.New("is no bytea of the hex format")
+		}
+		if m == binaryHex {
+			return a.String(bytes.ToLower(digits)), nil
+		}
+		raw := a.Bytes(len(digits) / 2)
+		if _, err := hex.Decode(raw, digits); err != nil {
+			return schema.Value{}, errors.New("is no bytea of the hex format")
+		}
+		return m.value(a, raw), nil
+	}
+}
+
+// opaque is the text of a type that we do not know, as binary data.
+func opaque(m binaryMode) decoder {
+	return func(a *schema.Arena, b []byte) (schema.Value, error) { return m.value(a, a.Copy(b)), nil }
+}
+
+// array decodes the text of a one-dimensional array, {1,NULL,"a b"}. delim is the
+// element type's delimiter.
+func array(elem decoder, delim byte) decoder {
+	return func(a *schema.Arena, b []byte) (schema.Value, error) {
+		body := b
+		if len(body) > 0 && body[0] == '[' { // bounds other than 1: [0:1]={…}
+			eq := bytes.IndexByte(body, '=')
+			if eq < 0 {
+				return schema.Value{}, fmt.Errorf("%q is no array", clip(b))
+			}
+			body = body[eq+1:]
+		}
+		if len(body) < 2 || body[0] != '{' || body[len(body)-1] != '}' {
+			return schema.Value{}, fmt.Errorf("%q is no array", clip(b))
+		}
+		body = body[1 : len(body)-1]
+		if len(body) == 0 {
+			return schema.ArrayValue(nil), nil
+		}
+		vals := make([]schema.Value, 0, 1+bytes.Count(body, []byte{delim}))
+		var scratch []byte
+		for {
+			var item []byte
+			quoted := len(body) > 0 && body[0] == '"'
+			if quoted {
+				scratch = scratch[:0]
+				i := 1
+				for ; i < len(body) && body[i] != '"'; i++ {
+					if body[i] == '\\' {
+						i++
+					}
+					if i < len(body) {
+						scratch = append(scratch, body[i])
+					}
+				}
+				if i >= len(body) {
+					return schema.Value{}, fmt.Errorf("%q is no array: a quote is open", clip(b))
+				}
+				item, body = scratch, body[i+1:]
+			} else {
+				i := bytes.IndexByte(body, delim)
+				if i < 0 {
+					i = len(body)
+				}
+				item, body = body[:i], body[i:]
+				if len(item) > 0 && item[0] == '{' {
+					return schema.Value{}, errors.New("is an array of more than one dimension, which has no place in the model; leave the column out with column.exclude.list")
+				}
+			}
+			if !quoted && string(item) == "NULL" {
+				vals = append(vals, schema.Value{})
+			} else {
+				v, err := elem(a, item)
+				if errors.Is(err, errNaN) {
+					v, err = schema.Value{}, nil
+				}
+				if err != nil {
+					return schema.Value{}, fmt.Errorf("element %d: %w", len(vals), err)
+				}
+				vals = append(vals, v)
+			}
+			if len(body) == 0 {
+				return schema.ArrayValue(vals), nil
+			}
+			if body[0] != delim {
+				return schema.Value{}, fmt.Errorf("%q is no array", clip(b))
+			}
+			body = body[1:]
+		}
+	}
+}
+
+// A pair is one entry of an hstore.
+type pair struct {
+	key   string
+	value string
+	null  bool
+}
+
+// parseHstore reads "a"=>"1", "n"=>NULL.
+func parseHstore(b []byte) ([]pair, error) {
+	bad := fmt.Errorf("%q is no hstore", clip(b))
+	var out []pair
+	word := func() (s string, quoted, ok bool) {
+		if len(b) == 0 || b[0] != '"' {
+			i := 0
+			for i < len(b) && b[i] != ',' && b[i] != ' ' {
+				i++
+			}
+			s, b = string(b[:i]), b[i:]
+			return s, false, s != ""
+		}
+		var w []byte
+		for i := 1; i < len(b); i++ {
+			switch b[i] {
+			case '\\':
+				if i++; i < len(b) {
+					w = append(w, b[i])
+				}
+			case '"':
+				b = b[i+1:]
+				return string(w), true, true
+			default:
+				w = append(w, b[i])
+			}
+		}
+		return "", true, false
+	}
+	for b = bytes.TrimLeft(b, " "); len(b) > 0; b = bytes.TrimLeft(b, ", ") {
+		key, _, ok := word()
+		if !ok || !bytes.HasPrefix(b, []byte("=>")) {
+			return nil, bad
+		}
+		b = b[2:]
+		value, quoted, ok := word()
+		if !ok {
+			return nil, bad
+		}
+		out = append(out, pair{key, value, !quoted && value == "NULL"})
+	}
+	return javaOrder(out), nil
+}
+
+// javaOrder puts entries into the order in which a java.util.HashMap that was
+// filled with them lists them: Debezium holds an hstore in one, and its order shows
+// in the JSON.
+func javaOrder(pairs []pair) []pair {
+	size := 16
+	for len(pairs) > size/4*3 {
+		size *= 2
+	}
+	bucket := func(key string) int {
+		var h uint32
+		for _, u := range utf16.Encode([]rune(key)) {
+			h = h*31 + uint32(u)
+		}
+		return int((h ^ h>>16) & uint32(size-1))
+	}
+	slices.SortStableFunc(pairs, func(x, y pair) int { return bucket(x.key) - bucket(y.key) })
+	return pairs
+}
+
+// hstoreJSON is hstore.handling.mode=json.
+func hstoreJSON(a *schema.Arena, b []byte) (schema.Value, error) {
+	pairs, err := parseHstore(b)
+	if err != nil {
+		return schema.Value{}, err
+	}
+	out := []byte{'{'}
+	for i, p := range pairs {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = append(appendJSONString(out, p.key), ':')
+		if p.null {
+			out = append(out, "null"...)
+		} else {
+			out = appendJSONString(out, p.value)
+		}
+	}
+	return a.String(append(out, '}')), nil
+}
+
+// hstoreMap is hstore.handling.mode=map.
+func hstoreMap(_ *schema.Arena, b []byte) (schema.Value, error) {
+	pairs, err := parseHstore(b)
+	if err != nil {
+		return schema.Value{}, err
+	}
+	entries := make([]schema.Entry, len(pairs))
+	for i, p := range pairs {
+		entries[i].Key = schema.StringValue(p.key)
+		if !p.null {
+			entries[i].Value = schema.StringValue(p.value)
+		}
+	}
+	return schema.MapValue(entries), nil
+}
+
+// appendJSONString quotes as Jackson does: the two quotes' characters and controls.
+func appendJSONString(dst []byte, s string) []byte {
+	const hexDigits = "0123456789ABCDEF"
+	dst = append(dst, '"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			dst = append(dst, '\\', byte(r))
+		case r < 0x20:
+			if i := strings.IndexRune("\b\t\n\f\r", r); i >= 0 {
+				dst = append(dst, '\\', "btnfr"[i])
+			} else {
+				dst = append(dst, `\u00`...)
+				dst = append(dst, hexDigits[r>>4], hexDigits[r&15])
+			}
+		default:
+			dst = utf8.AppendRune(dst, r)
+		}
+	}
+	return append(dst, '"')
+}

@@ -1,0 +1,469 @@
+package postgres
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"millrace/schema"
+)
+
+// What the infinities of dates and timestamps become: Debezium's sentinels of the
+// stream. Timestamps that do not fit the unit's 64 bits become the largest or
+// smallest number, which no other timestamp has.
+const (
+	infiniteDate    = -2147472692
+	negInfiniteDate = -2147472691
+	infiniteMicros  = 9223372036825200000
+	negInfinite     = -9223372036832400000
+)
+
+const (
+	microsPerDay = 86_400_000_000
+	nanosPerSec  = 1_000_000_000
+)
+
+var (
+	errTime = errors.New("is no date or time of the ISO style")
+	bc      = []byte(" BC")
+)
+
+// civilDays is the number of days from 1970-01-01 to a date of the proleptic
+// Gregorian calendar; year 0 is 1 BC.
+func civilDays(y, m, d int64) int64 {
+	if m <= 2 {
+		y--
+	}
+	era := y / 400
+	if y < 0 {
+		era = (y - 399) / 400
+	}
+	yoe := y - era*400
+	mp := (m + 9) % 12
+	doy := (153*mp+2)/5 + d - 1
+	doe := yoe*365 + yoe/4 - yoe/100 + doy
+	return era*146097 + doe - 719468
+}
+
+// civilDate is the inverse of civilDays.
+func civilDate(days int64) (y, m, d int64) {
+	z := days + 719468
+	era := z / 146097
+	if z < 0 {
+		era = (z - 146096) / 146097
+	}
+	doe := z - era*146097
+	yoe := (doe - doe/1460 + doe/36524 - doe/146096) / 365
+	doy := doe - (365*yoe + yoe/4 - yoe/100)
+	mp := (5*doy + 2) / 153
+	d = doy - (153*mp+2)/5 + 1
+	if m = mp + 3; m > 12 {
+		m -= 12
+	}
+	y = yoe + era*400
+	if m <= 2 {
+		y++
+	}
+	return y, m, d
+}
+
+// cutDate reads YYYY-MM-DD at the front of b.
+func cutDate(b []byte) (y, m, d int64, rest []byte, ok bool) {
+	i := bytes.IndexByte(b, '-')
+	if i < 4 || len(b) < i+6 || b[i+3] != '-' {
+		return 0, 0, 0, nil, false
+	}
+	y, ok1 := parseInt(b[:i])
+	m, ok2 := twoDigits(b[i+1:])
+	d, ok3 := twoDigits(b[i+4:])
+	return y, m, d, b[i+6:], ok1 && ok2 && ok3 && m >= 1 && m <= 12 && d >= 1 && d <= 31
+}
+
+func twoDigits(b []byte) (int64, bool) {
+	if len(b) < 2 || b[0]-'0' > 9 || b[1]-'0' > 9 {
+		return 0, false
+	}
+	return int64(b[0]-'0')*10 + int64(b[1]-'0'), true
+}
+
+// cutTime reads HH:MM:SS[.ffffff] at the front of b, in microseconds.
+func cutTime(b []byte) (us int64, rest []byte, ok bool) {
+	if len(b) < 8 || b[2] != ':' || b[5] != ':' {
+		return 0, nil, false
+	}
+	h, ok1 := twoDigits(b)
+	m, ok2 := twoDigits(b[3:])
+	s, ok3 := twoDigits(b[6:])
+	if !ok1 || !ok2 || !ok3 || h > 24 || m > 59 || s > 60 {
+		return 0, nil, false
+	}
+	us = (h*3600 + m*60 + s) * 1e6
+	b = b[8:]
+	if len(b) > 0 && b[0] == '.' {
+		unit := int64(100_000)
+		for b = b[1:]; len(b) > 0 && b[0]-'0' <= 9; b = b[1:] {
+			us += int64(b[0]-'0') * unit
+			unit /= 10
+		}
+	}
+	return us, b, true
+}
+
+// dateDays reads a date; infinite says that it is one of the infinities.
+func dateDays(b []byte) (days int64, infinite bool, err error) {
+	switch str(b) {
+	case "infinity":
+		return infiniteDate, true, nil
+	case "-infinity":
+		return negInfiniteDate, true, nil
+	}
+	body, isBC := bytes.CutSuffix(b, bc)
+	y, m, d, rest, ok := cutDate(body)
+	if !ok || len(rest) > 0 {
+		return 0, false, fmt.Errorf("%q %w", clip(b), errTime)
+	}
+	if isBC {
+		y = 1 - y
+	}
+	return civilDays(y, m, d), false, nil
+}
+
+// An instant is a timestamp as days and microseconds of the day, which holds all
+// that Postgres has, or one of the infinities.
+type instant struct {
+	days, us int64
+	inf      int // -1, 0, 1
+}
+
+// parseTimestamp reads YYYY-MM-DD HH:MM:SS[.ffffff][+00][ BC].
+func parseTimestamp(b []byte, zoned bool) (instant, error) {
+	switch str(b) {
+	case "infinity":
+		return instant{inf: 1}, nil
+	case "-infinity":
+		return instant{inf: -1}, nil
+	}
+	body, isBC := bytes.CutSuffix(b, bc)
+	y, m, d, rest, ok := cutDate(body)
+	if !ok || len(rest) < 9 || rest[0] != ' ' {
+		return instant{}, fmt.Errorf("%q %w", clip(b), errTime)
+	}
+	us, rest, ok := cutTime(rest[1:])
+	var off int64
+	if ok && zoned {
+		off, ok = parseZone(rest)
+	} else if len(rest) > 0 {
+		ok = false
+	}
+	if !ok {
+		return instant{}, fmt.Errorf("%q %w", clip(b), errTime)
+	}
+	if isBC {
+		y = 1 - y
+	}
+	t := instant{days: civilDays(y, m, d), us: us - off*1e6}
+	for ; t.us < 0; t.us += microsPerDay {
+		t.days--
+	}
+	for ; t.us >= microsPerDay; t.us -= microsPerDay {
+		t.days++
+	}
+	return t, nil
+}
+
+// parseZone reads +HH[:MM[:SS]] in seconds east of UTC.
+func parseZone(b []byte) (int64, bool) {
+	if len(b) < 3 || b[0] != '+' && b[0] != '-' {
+		return 0, false
+	}
+	neg, off, unit := b[0] == '-', int64(0), int64(3600)
+	for b = b[1:]; ; b = b[3:] {
+		n, ok := twoDigits(b)
+		if !ok || unit == 0 {
+			return 0, false
+		}
+		off += n * unit
+		if unit /= 60; len(b) == 2 {
+			break
+		}
+		if len(b) < 5 || b[2] != ':' {
+			return 0, false
+		}
+	}
+	if neg {
+		off = -off
+	}
+	return off, true
+}
+
+// in is the instant in units of a second's parts, clamped to 64 bits.
+func (t instant) in(perSecond int64) int64 {
+	switch t.inf {
+	case 1:
+		return scaleSentinel(infiniteMicros, perSecond)
+	case -1:
+		return scaleSentinel(negInfinite, perSecond)
+	}
+	perDay := perSecond * 86400
+	sub := t.us
+	if perSecond < 1e6 {
+		sub = t.us / (1e6 / perSecond)
+	} else {
+		sub = t.us * (perSecond / 1e6)
+	}
+	limit := math.MaxInt64/perDay - 1
+	switch {
+	case t.days > limit:
+		if t.days == limit+1 && sub <= math.MaxInt64-(limit+1)*perDay {
+			return (limit+1)*perDay + sub
+		}
+		return math.MaxInt64
+	case t.days < -limit:
+		return math.MinInt64
+	}
+	return t.days*perDay + sub
+}
+
+func scaleSentinel(micros, perSecond int64) int64 {
+	if perSecond == 1000 {
+		return micros / 1000
+	}
+	return micros
+}
+
+// days32 makes a date decoder of value.
+func dateDecoder(value func(int32) schema.Value) decoder {
+	return func(_ *schema.Arena, b []byte) (schema.Value, error) {
+		n, _, err := dateDays(b)
+		return value(int32(n)), err
+	}
+}
+
+func timestampDecoder(perSecond int64, value func(int64) schema.Value) decoder {
+	return func(_ *schema.Arena, b []byte) (schema.Value, error) {
+		t, err := parseTimestamp(b, false)
+		if err != nil {
+			return schema.Value{}, err
+		}
+		return value(t.in(perSecond)), nil
+	}
+}
+
+// timeDecoder is of time without zone, in units of a second's parts.
+func timeDecoder(perSecond int64, value func(int64) schema.Value) decoder {
+	return func(_ *schema.Arena, b []byte) (schema.Value, error) {
+		us, rest, ok := cutTime(b)
+		if !ok || len(rest) > 0 {
+			return schema.Value{}, fmt.Errorf("%q %w", clip(b), errTime)
+		}
+		if perSecond < 1e6 {
+			return value(us / (1e6 / perSecond)), nil
+		}
+		return value(us * (perSecond / 1e6)), nil
+	}
+}
+
+// appendISODate writes a date as Java's ISO formats do: four digits, a sign before
+// years beyond them.
+func appendISODate(dst []byte, days int64) []byte {
+	y, m, d := civilDate(days)
+	switch {
+	case y < 0:
+		dst = append(dst, '-')
+		y = -y
+	case y > 9999:
+		dst = append(dst, '+')
+	}
+	for p := int64(1000); p > 1 && y < p; p /= 10 {
+		dst = append(dst, '0')
+	}
+	dst = strconv.AppendInt(dst, y, 10)
+	return append(dst, '-', '0'+byte(m/10), '0'+byte(m%10), '-', '0'+byte(d/10), '0'+byte(d%10))
+}
+
+// appendTime writes HH:MM:SS and a fraction of so many digits; -1: as many as needed.
+func appendTime(dst []byte, us int64, digits int) []byte {
+	s, frac := us/1e6, us%1e6
+	two := func(n int64) { dst = append(dst, '0'+byte(n/10), '0'+byte(n%10)) }
+	two(s / 3600)
+	dst = append(dst, ':')
+	two(s / 60 % 60)
+	dst = append(dst, ':')
+	two(s % 60)
+	if digits == 0 || digits < 0 && frac == 0 {
+		return dst
+	}
+	dst = append(dst, '.')
+	for unit, n := int64(100_000), 0; unit > 0 && (digits < 0 && frac > 0 || n < digits); unit, n = unit/10, n+1 {
+		dst = append(dst, '0'+byte(frac/unit))
+		frac %= unit
+	}
+	return dst
+}
+
+// zonedTimestamp is timestamptz: 2024-02-29T10:34:56.789012Z, with the fraction
+// digits of the column's precision.
+func zonedTimestamp(digits int) decoder { return isoTimestamp(digits, true) }
+
+func isoTimestamp(digits int, zoned bool) decoder {
+	return func(a *schema.Arena, b []byte) (schema.Value, error) {
+		t, err := parseTimestamp(b, zoned)
+		switch {
+		case err != nil:
+			return schema.Value{}, err
+		case t.inf > 0:
+			return schema.StringValue("infinity"), nil
+		case t.inf < 0:
+			return schema.StringValue("-infinity"), nil
+		}
+		var buf [40]byte
+		out := append(appendISODate(buf[:0], t.days), 'T')
+		out = append(appendTime(out, t.us, digits), 'Z')
+		return a.String(out), nil
+	}
+}
+
+// zonedTime is timetz, in UTC: 10:34:56.789012Z.
+func zonedTime(a *schema.Arena, b []byte) (schema.Value, error) {
+	us, rest, ok := cutTime(b)
+	off, okZone := parseZone(rest)
+	if !ok || !okZone {
+		return schema.Value{}, fmt.Errorf("%q %w", clip(b), errTime)
+	}
+	us -= off * 1e6
+	for ; us < 0; us += microsPerDay {
+	}
+	for ; us > microsPerDay || us == microsPerDay && off != 0; us -= microsPerDay {
+	}
+	var buf [24]byte
+	return a.String(append(appendTime(buf[:0], us, -1), 'Z')), nil
+}
+
+func isoDate(a *schema.Arena, b []byte) (schema.Value, error) {
+	days, infinite, err := dateDays(b)
+	switch {
+	case err != nil:
+		return schema.Value{}, err
+	case infinite:
+		return a.String(b), nil
+	}
+	var buf [24]byte
+	return a.String(append(appendISODate(buf[:0], days), 'Z')), nil
+}
+
+func isoTime(a *schema.Arena, b []byte) (schema.Value, error) {
+	us, rest, ok := cutTime(b)
+	if !ok || len(rest) > 0 {
+		return schema.Value{}, fmt.Errorf("%q %w", clip(b), errTime)
+	}
+	var buf [24]byte
+	return a.String(append(appendTime(buf[:0], us, -1), 'Z')), nil
+}
+
+// An interval is Postgres's three independent parts.
+type interval struct{ months, days, us int64 }
+
+// parseInterval reads the style postgres: 1 year 2 mons -3 days +04:05:06.789.
+func parseInterval(b []byte) (interval, error) {
+	var iv interval
+	bad := fmt.Errorf("%q is no interval of the postgres style", clip(b))
+	words := bytes.Fields(b)
+	for i := 0; i < len(words); i++ {
+		w := words[i]
+		if bytes.IndexByte(w, ':') >= 0 {
+			neg := w[0] == '-'
+			if neg || w[0] == '+' {
+				w = w[1:]
+			}
+			us, ok := parseClock(w)
+			if !ok || i != len(words)-1 {
+				return iv, bad
+			}
+			if neg {
+				us = -us
+			}
+			iv.us = us
+			continue
+		}
+		n, ok := parseInt(w)
+		if i++; !ok || i == len(words) {
+			return iv, bad
+		}
+		switch str(bytes.TrimSuffix(words[i], []byte("s"))) {
+		case "year":
+			iv.months += n * 12
+		case "mon":
+			iv.months += n
+		case "day":
+			iv.days += n
+		default:
+			return iv, bad
+		}
+	}
+	return iv, nil
+}
+
+// parseClock is cutTime with hours of any number of digits.
+func parseClock(b []byte) (int64, bool) {
+	i := bytes.IndexByte(b, ':')
+	if i < 2 {
+		return 0, false
+	}
+	h, ok := parseInt(b[:i])
+	if !ok || h > math.MaxInt64/3600_000_000-1 {
+		return 0, false
+	}
+	us, rest, ok2 := cutTime(append([]byte("00"), b[i:]...))
+	return h*3600_000_000 + us, ok2 && len(rest) == 0
+}
+
+// micros counts a month as 30.4375 days, as Debezium does, within 64 bits.
+func (iv interval) micros() int64 {
+	const perMonth = 2_629_800_000_000
+	f := float64(iv.months)*perMonth + float64(iv.days)*microsPerDay + float64(iv.us)
+	switch {
+	case f >= math.MaxInt64:
+		return math.MaxInt64
+	case f <= math.MinInt64:
+		return math.MinInt64
+	}
+	return iv.months*perMonth + iv.days*microsPerDay + iv.us
+}
+
+func intervalMicros(_ *schema.Arena, b []byte) (schema.Value, error) {
+	iv, err := parseInterval(b)
+	return schema.Int64Value(iv.micros()), err
+}
+
+// intervalText is interval.handling.mode=string: P1Y2M3DT4H5M6.78S.
+func intervalText(a *schema.Arena, b []byte) (schema.Value, error) {
+	iv, err := parseInterval(b)
+	if err != nil {
+		return schema.Value{}, err
+	}
+	var buf [80]byte
+	out := append(buf[:0], 'P')
+	part := func(n int64, unit byte) { out = append(strconv.AppendInt(out, n, 10), unit) }
+	part(iv.months/12, 'Y')
+	part(iv.months%12, 'M')
+	part(iv.days, 'D')
+	out = append(out, 'T')
+	part(iv.us/3600_000_000, 'H')
+	part(iv.us/60_000_000%60, 'M')
+	rest := iv.us % 60_000_000
+	if rest < 0 {
+		out = append(out, '-')
+		rest = -rest
+	}
+	out = strconv.AppendInt(out, rest/1e6, 10)
+	if frac := rest % 1e6; frac != 0 {
+		out = append(out, '.')
+		for unit := int64(100_000); frac > 0; unit /= 10 {
+			out = append(out, '0'+byte(frac/unit))
+			frac %= unit
+		}
+	}
+	return a.String(append(out, 'S')), nil
+}
