@@ -1,0 +1,119 @@
+package elasticsearch
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+
+	"millrace/connectors"
+	"millrace/schema"
+)
+
+// An index is what the task knows of one: it is there, and it has a mapping.
+type index struct{ there, mapped bool }
+
+// ensure creates the record's index if it is not there, with a mapping of the record's
+// schema, unless that is left to the server. It asks once for each index.
+func (t *task) ensure(ctx context.Context, ts topicSet, r *schema.Record) error {
+	ix := t.indices[ts.index]
+	if ix == nil {
+		if len(t.indices) >= 10_000 { // a transform that names topics by their data
+			clear(t.indices)
+		}
+		ix = &index{}
+		t.indices[ts.index] = ix
+	}
+	s := r.ValueSchema
+	if ts.schemaIgnore || r.Value.Kind() != schema.Struct {
+		s = nil
+	}
+	if ix.there && (ix.mapped || s == nil) {
+		return nil
+	}
+	return t.retry(ctx, func() (again bool, a answer, err error) { return t.ensureOnce(ctx, ts.index, ix, s) })
+}
+
+// retry tries what reaches the server as often as max.retries says.
+func (t *task) retry(ctx context.Context, try func() (again bool, a answer, err error)) error {
+	for failed := 1; ; failed++ {
+		again, a, err := try()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if !again || failed > t.set.maxRetries {
+			return err
+		}
+		if err := t.wait(ctx, max(a.wait, t.backoff(failed))); err != nil {
+			return err
+		}
+	}
+}
+
+func (t *task) ensureOnce(ctx context.Context, name string, ix *index, s *schema.Schema) (again bool, a answer, err error) {
+	path := "/" + url.PathEscape(name)
+	doing := fmt.Sprintf("look at index %q", name)
+	a, err = t.client.do(ctx, http.MethodGet, path+"/_mapping", "", nil)
+	switch {
+	case err != nil:
+		return true, a, t.client.silent(doing, err)
+	case a.status == http.StatusOK:
+		ix.there, ix.mapped = true, hasFields(a.body)
+	case a.status == http.StatusForbidden: // it may write and not look
+		t.lg.Debug("the index cannot be looked at; taken as there and mapped", "index", name)
+		ix.there, ix.mapped = true, true
+	case a.status != http.StatusNotFound:
+		err = t.client.failure(doing, a)
+		return connectors.IsRetriable(err), a, err
+	}
+	if ix.there && (ix.mapped || s == nil) {
+		return false, a, nil
+	}
+	var body []byte
+	if !ix.there {
+		doing = fmt.Sprintf("create index %q", name)
+		body = []byte("{}")
+		if s != nil {
+			body = append(appendMapping([]byte(`{"mappings":`), s, t.set.compact), '}')
+		}
+	} else {
+		doing = fmt.Sprintf("give index %q its mapping", name)
+		path += "/_mapping"
+		body = appendMapping(nil, s, t.set.compact)
+	}
+	a, err = t.client.do(ctx, http.MethodPut, path, "application/json", body)
+	switch {
+	case err != nil:
+		return true, a, t.client.silent(doing, err)
+	case a.status == http.StatusOK:
+		ix.there, ix.mapped = true, ix.mapped || s != nil
+		t.lg.Info("index prepared", "index", name, "mapping", s != nil)
+		return false, a, nil
+	case a.status == http.StatusBadRequest && a.said().Type == "resource_already_exists_exception":
+		return t.ensureOnce(ctx, name, ix, s) // another task was quicker
+	case a.status == http.StatusBadRequest:
+		return false, a, connectors.Failed(&badMapping, nil, fmt.Sprintf("%s: %s answers %d: %s", doing, t.client.nodes, a.status, a.said()), "")
+	}
+	err = t.client.failure(doing, a)
+	return connectors.IsRetriable(err), a, err
+}
+
+// hasFields reports whether a mapping, of an index or of those behind an alias, has
+// any field.
+func hasFields(body []byte) bool {
+	var indices map[string]struct {
+		Mappings struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		} `json:"mappings"`
+	}
+	if json.Unmarshal(body, &indices) != nil {
+		return true
+	}
+	for _, ix := range indices {
+		if len(ix.Mappings.Properties) > 0 {
+			return true
+		}
+	}
+	return false
+}
