@@ -82,7 +82,7 @@ func mark(err error, r Retry) error {
 }
 
 // RetryOf says whether a retry can help against err: what the outermost mark or
-// Failure in its chain says.
+// Failure in its chain says; of joined errors the first that says anything.
 func RetryOf(err error) Retry {
 	for err != nil {
 		switch e := err.(type) {
@@ -92,6 +92,13 @@ func RetryOf(err error) Retry {
 			if e.Reason != nil && e.Reason.Retry != RetryUnknown {
 				return e.Reason.Retry
 			}
+		case interface{ Unwrap() []error }:
+			for _, one := range e.Unwrap() {
+				if r := RetryOf(one); r != RetryUnknown {
+					return r
+				}
+			}
+			return RetryUnknown
 		}
 		err = errors.Unwrap(err)
 	}
