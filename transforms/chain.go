@@ -1,0 +1,339 @@
+package transforms
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"millrace/schema"
+	"millrace/schema/config"
+	"millrace/schema/plugin"
+)
+
+// A Chain is a connector's transforms in their order, with the predicates that
+// guard them. It belongs to one task and is used by one goroutine at a time.
+type Chain struct{ steps []step }
+
+type step struct {
+	alias, class string
+	transform    Transform
+	predicate    Predicate // nil: always
+	negate       bool
+}
+
+// A StepError says at which transform a record failed.
+type StepError struct {
+	Alias string // as the connector's configuration calls it
+	Class string
+	Err   error
+}
+
+func (e *StepError) Error() string {
+	return fmt.Sprintf("transform %q (%s): %v", e.Alias, e.Class, e.Err)
+}
+
+func (e *StepError) Unwrap() error { return e.Err }
+
+// NewChain makes the chain that a connector's configuration describes with the keys
+// transforms, transforms.ALIAS.*, predicates and predicates.ALIAS.*. Every wrong key
+// is reported, with its full name.
+func NewChain(raw map[string]string, transforms plugin.Table[Plugin], predicates plugin.Table[PredicatePlugin]) (*Chain, []*config.Error) {
+	var errs []*config.Error
+	byAlias := map[string]Predicate{}
+	var known []string
+	for _, alias := range aliases(raw, "predicates", &errs) {
+		d := describePredicate(raw, alias, predicates)
+		errs = append(errs, d.errs...)
+		known = append(known, alias)
+		byAlias[alias] = d.made
+	}
+	c := &Chain{}
+	for _, alias := range aliases(raw, "transforms", &errs) {
+		d := describeTransform(raw, alias, transforms)
+		errs = append(errs, d.errs...)
+		s := step{alias: alias, class: d.class, transform: d.made, negate: negate.Get(d.common)}
+		if name := predicate.Get(d.common); name != "" {
+			p, ok := byAlias[name]
+			if !ok {
+				errs = append(errs, &config.Error{Key: d.prefix + "predicate", Value: name,
+					Reason: fmt.Sprintf("there is no such predicate; the setting predicates lists %s", orNone(known))})
+			}
+			s.predicate = p
+		}
+		c.steps = append(c.steps, s)
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	return c, nil
+}
+
+func orNone(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
+
+// Len is the number of transforms.
+func (c *Chain) Len() int { return len(c.steps) }
+
+// Apply passes a record through the chain. keep is false where a transform drops
+// it. An error is a *StepError; it concerns this record alone.
+func (c *Chain) Apply(r schema.Record) (out schema.Record, keep bool, err error) {
+	for i := range c.steps {
+		s := &c.steps[i]
+		if s.predicate != nil {
+			yes, err := s.predicate.Test(&r)
+			if err != nil {
+				return r, false, &StepError{s.alias, s.class, err}
+			}
+			if yes == s.negate {
+				continue
+			}
+		}
+		if r, keep, err = s.transform.Apply(r); err != nil {
+			return r, false, &StepError{s.alias, s.class, err}
+		}
+		if !keep {
+			return r, false, nil
+		}
+	}
+	return r, true, nil
+}
+
+// A Definition is a setting of a configuration's transforms and predicates for
+// validate's answer.
+type Definition struct {
+	Info  config.Info // Name is the full one: transforms.h.type; Group: Transforms: h
+	Value any         // parsed, or the default; nil for none
+}
+
+// Definitions are the settings of the transforms and predicates that a
+// configuration names, in Connect's order, with what is wrong with them. The
+// settings transforms and predicates themselves are not among them.
+func Definitions(raw map[string]string, transforms plugin.Table[Plugin], predicates plugin.Table[PredicatePlugin]) ([]Definition, []*config.Error) {
+	var out []Definition
+	var errs, ignored []*config.Error // the lists are checked by who declares them
+	for _, alias := range aliases(raw, "transforms", &ignored) {
+		d := describeTransform(raw, alias, transforms)
+		out, errs = append(out, d.defs...), append(errs, d.errs...)
+	}
+	for _, alias := range aliases(raw, "predicates", &ignored) {
+		d := describePredicate(raw, alias, predicates)
+		out, errs = append(out, d.defs...), append(errs, d.errs...)
+	}
+	return out, errs
+}
+
+// aliases are the names in the list under key, each once.
+func aliases(raw map[string]string, key string, errs *[]*config.Error) []string {
+	var out []string
+	twice := false
+	text := strings.TrimSpace(raw[key])
+	if text == "" {
+		return nil
+	}
+	parts := strings.Split(text, ",")
+	for i, a := range parts {
+		a = strings.TrimSpace(a)
+		parts[i] = a
+		twice = twice || slices.Contains(out, a)
+		if !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	list := "[" + strings.Join(parts, ", ") + "]"
+	if twice {
+		*errs = append(*errs, &config.Error{Key: key, Value: list, Reason: "Duplicate alias provided."})
+	}
+	if i := slices.Index(out, ""); i >= 0 {
+		*errs = append(*errs, &config.Error{Key: key, Value: list, Reason: "An alias is empty."})
+		out = slices.Delete(out, i, i+1)
+	}
+	return out
+}
+
+// The settings that every transform has besides its own.
+var (
+	predicate = config.Key[string]{Name: "predicate", Doc: "Name of the predicate that decides to which records the transform is applied; all where there is none."}
+	negate    = config.Key[bool]{Name: "negate", Doc: "Apply the transform where the predicate does not hold."}
+	common    = config.Define(predicate, negate)
+)
+
+// part is a transform or predicate as a configuration describes it.
+type part[T any] struct {
+	prefix, class string
+	defs          []Definition
+	errs          []*config.Error
+	common        config.Values // predicate and negate
+	made          T             // where nothing is wrong
+}
+
+func describeTransform(raw map[string]string, alias string, table plugin.Table[Plugin]) part[Transform] {
+	d := part[Transform]{prefix: "transforms." + alias + "."}
+	own := under(raw, d.prefix)
+	_, negated := own[negate.Name]
+	_, guarded := own[predicate.Name]
+	var errs []*config.Error
+	d.common, errs = common.Parse(own)
+	for _, err := range errs {
+		d.errs = append(d.errs, fullName(d.prefix, err))
+	}
+	if negated && !guarded {
+		d.errs = append(d.errs, &config.Error{Key: d.prefix + negate.Name, Text: fmt.Sprintf(
+			"Config '%snegate' was provided but there is no config '%spredicate' defining a predicate to be negated.", d.prefix, d.prefix)})
+	}
+	p, ok := find(&d, own, table, "Transforms: "+alias, "Transformation", "transformation", alias)
+	if ok {
+		d.made = build(&d, own, p.Config.Merge(common), p.New)
+	}
+	return d
+}
+
+func describePredicate(raw map[string]string, alias string, table plugin.Table[PredicatePlugin]) part[Predicate] {
+	d := part[Predicate]{prefix: "predicates." + alias + "."}
+	own := under(raw, d.prefix)
+	p, ok := find(&d, own, table, "Predicates: "+alias, "Predicate", "predicate", alias)
+	if ok {
+		d.made = build(&d, own, p.Config, p.New)
+	}
+	return d
+}
+
+// under is the part of a configuration below a prefix, without it.
+func under(raw map[string]string, prefix string) map[string]string {
+	out := map[string]string{}
+	for k, v := range raw {
+		if name, ok := strings.CutPrefix(k, prefix); ok {
+			out[name] = v
+		}
+	}
+	return out
+}
+
+// find looks the class up and describes type and plugin.version.
+func find[P plugin.Plugin, T any](d *part[T], own map[string]string, table plugin.Table[P], group, title, word, alias string) (P, bool) {
+	var classes []any
+	for _, p := range table.All() {
+		i := p.Describe()
+		name := i.Class
+		if name == "" {
+			name = i.Name
+		}
+		classes = append(classes, name)
+	}
+	slices.SortFunc(classes, func(a, b any) int { return strings.Compare(a.(string), b.(string)) })
+	kind := Definition{Info: config.Info{
+		Name: d.prefix + "type", Doc: fmt.Sprintf("Class or alias of the %s %q.", word, alias), Display: title + " type for " + alias, Group: group,
+		Type: config.ClassType, Importance: config.High, Width: config.Long, Required: true,
+		Recommend: func(config.Values) []any { return classes },
+	}}
+	name, given := own["type"]
+	name = strings.TrimSpace(name)
+	p, ok := table.Find(name)
+	switch {
+	case ok:
+		i := p.Describe()
+		if d.class = i.Class; d.class == "" {
+			d.class = i.Name
+		}
+		kind.Value = config.Class(name)
+	case !given:
+		d.errs = append(d.errs, missing(kind.Info.Name))
+	default:
+		d.errs = append(d.errs, &config.Error{Key: kind.Info.Name, Value: name, Reason: fmt.Sprintf("Class %s could not be found.", name)})
+	}
+	version := Definition{Info: config.Info{
+		Name: d.prefix + "plugin.version", Doc: fmt.Sprintf("Version of the %s %q.", word, alias), Display: title + " version for " + alias, Group: group,
+		Order: 1, Type: config.StringType, Importance: config.High, Width: config.Long,
+	}}
+	if ok && p.Describe().Version != "" {
+		v := p.Describe().Version
+		version.Info.Default, version.Value = v, v
+		version.Info.Recommend = func(config.Values) []any { return []any{v} }
+	}
+	if v, given := own["plugin.version"]; given {
+		version.Value = strings.TrimSpace(v)
+	}
+	d.defs = append(d.defs, kind, version)
+	return p, ok
+}
+
+func missing(key string) *config.Error {
+	return &config.Error{Key: key, Missing: true, Reason: fmt.Sprintf("Missing required configuration %q which has no default value.", key)}
+}
+
+// build parses the part's own settings, describes them and makes the part.
+func build[T any](d *part[T], own map[string]string, def config.Def, make func(config.Values) (T, error)) (made T) {
+	v, errs := def.Parse(own)
+	infos := def.Infos()
+	slices.SortStableFunc(infos, inConnectsOrder)
+	group := d.defs[0].Info.Group
+	for n, i := range infos {
+		value := v.Any(i.Name)
+		if value == nil {
+			// A text that a check refused is shown as it was given.
+			if text, given := own[i.Name]; given && (i.Type == config.StringType || i.Type == config.ListType || i.Type == config.ClassType) {
+				value = strings.TrimSpace(text)
+			}
+		}
+		i.Name, i.Group, i.Order = d.prefix+i.Name, group, n+2
+		d.defs = append(d.defs, Definition{i, value})
+	}
+	if len(errs) == 0 {
+		var err error
+		if made, err = make(v); err != nil {
+			errs = append(errs, asConfigError(err))
+		}
+	}
+	for _, err := range errs {
+		if err.Key != predicate.Name && err.Key != negate.Name { // reported already
+			d.errs = append(d.errs, fullName(d.prefix, err))
+		}
+	}
+	return made
+}
+
+func asConfigError(err error) *config.Error {
+	var e *config.Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return &config.Error{Key: "type", Text: err.Error()}
+}
+
+// fullName is an error with the prefix before its key.
+func fullName(prefix string, e *config.Error) *config.Error {
+	if e.Missing && e.Text == "" {
+		return missing(prefix + e.Key)
+	}
+	full := *e
+	full.Key = prefix + e.Key
+	return &full
+}
+
+// inConnectsOrder orders settings without a group: by place, the required ones, by
+// importance, by name.
+func inConnectsOrder(a, b config.Info) int {
+	place := func(i config.Info) int {
+		if i.Order == 0 {
+			return -1
+		}
+		return i.Order
+	}
+	rank := map[config.Importance]int{config.High: 0, config.Medium: 1, config.Low: 2}
+	switch {
+	case place(a) != place(b):
+		return place(a) - place(b)
+	case a.Required != b.Required:
+		if a.Required {
+			return -1
+		}
+		return 1
+	case a.Importance != b.Importance:
+		return rank[a.Importance] - rank[b.Importance]
+	}
+	return strings.Compare(a.Name, b.Name)
+}

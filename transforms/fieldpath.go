@@ -1,0 +1,118 @@
+package transforms
+
+import (
+	"fmt"
+	"strings"
+
+	"millrace/schema"
+	"millrace/schema/config"
+)
+
+// fieldSyntax is the setting that says how a field's path is written.
+var fieldSyntax = config.Key[string]{
+	Name: "field.syntax.version", Default: "V1", Importance: config.High, Check: config.OneOf("V1", "V2"),
+	Doc: "How fields are named: V1 takes the text as a field's name; V2 takes it as a path of names with dots between them, " +
+		"names that have dots themselves in backticks.",
+}
+
+// A fieldPath leads to a field, through structs or maps.
+type fieldPath struct {
+	text  string
+	steps []string
+}
+
+// parsePath reads a path of the version that v sets. key is the setting that holds
+// it, for errors.
+func parsePath(text string, v config.Values, key string) (fieldPath, error) {
+	p := fieldPath{text: text}
+	if !strings.EqualFold(fieldSyntax.Get(v), "V2") {
+		p.steps = []string{text}
+		return p, nil
+	}
+	rest, at := text, 0
+	for {
+		if !strings.HasPrefix(rest, "`") {
+			name, after, more := strings.Cut(rest, ".")
+			p.steps = append(p.steps, name)
+			if !more {
+				return p, nil
+			}
+			at += len(name) + 1
+			rest = after
+			continue
+		}
+		name, used, ok := quotedStep(rest)
+		if !ok {
+			return p, &config.Error{Key: key, Value: text, Reason: fmt.Sprintf(
+				"Incomplete backtick pair in path: [%s], consider adding a backslash before backtick at position %d to escape it", text, at)}
+		}
+		p.steps = append(p.steps, name)
+		if used == len(rest) {
+			return p, nil
+		}
+		at += used + 1 // and the dot
+		rest = rest[used+1:]
+	}
+}
+
+// quotedStep takes a name in backticks from the start of s. The closing backtick
+// is one before a dot or at the end, without a backslash before it.
+func quotedStep(s string) (name string, used int, ok bool) {
+	var b strings.Builder
+	start := 1
+	for i := 1; i < len(s); i++ {
+		if s[i] != '`' {
+			continue
+		}
+		escaped := s[i-1] == '\\' && i > 1
+		last := i == len(s)-1
+		switch {
+		case !last && s[i+1] != '.': // inside of the name
+		case escaped && last:
+			return "", 0, false
+		case escaped:
+			b.WriteString(s[start:i-1] + "`")
+			start = i + 1
+		default:
+			b.WriteString(s[start:i])
+			return b.String(), i + 1, true
+		}
+	}
+	return "", 0, false
+}
+
+// in is the field's schema and position in the innermost struct, nil where the
+// path leads nowhere.
+func (p fieldPath) in(s *schema.Schema) *schema.Schema {
+	for _, step := range p.steps {
+		if s == nil || s.Kind() != schema.Struct {
+			return nil
+		}
+		s = s.Field(step)
+	}
+	return s
+}
+
+// structValue is the field's value; a null on the way is the result.
+func (p fieldPath) structValue(v schema.Value, defaults bool) schema.Value {
+	for _, step := range p.steps {
+		if v.Kind() != schema.Struct {
+			return schema.Value{}
+		}
+		if defaults {
+			v = v.Get(step)
+		} else {
+			v = v.GetRaw(step)
+		}
+	}
+	return v
+}
+
+// mapValue is the value at the path's end in schemaless data, null where the path
+// leads nowhere.
+func (p fieldPath) mapValue(v schema.Value) schema.Value {
+	for _, step := range p.steps {
+		v, _ = v.Lookup(step)
+	}
+	return v
+}

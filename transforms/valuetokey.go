@@ -1,0 +1,81 @@
+package transforms
+
+import (
+	"fmt"
+
+	"millrace/schema"
+	"millrace/schema/config"
+	"millrace/schema/plugin"
+)
+
+var keyFields = config.Key[[]string]{Name: "fields", Required: true, Importance: config.High, Check: noEmpty,
+	Doc: "Fields of the value that become the key, in this order; see field.syntax.version."}
+
+// ValueToKey makes the key of fields of the value.
+var ValueToKey = Plugin{
+	Info: plugin.Info{
+		Name: "value-to-key", Class: javaPackage + "ValueToKey", Version: schema.ConnectVersion,
+		Doc:    "Replaces the key by one made of fields of the value. A null value is an error: guard the transform with a predicate.",
+		Config: config.Define(keyFields, replaceNull, fieldSyntax),
+	},
+	New: newValueToKey,
+}
+
+type valueToKey struct {
+	paths    []fieldPath
+	defaults bool
+	keys     schema.Cache[*schema.Schema]
+}
+
+func newValueToKey(v config.Values) (Transform, error) {
+	t := &valueToKey{defaults: replaceNull.Get(v)}
+	for _, text := range keyFields.Get(v) {
+		p, err := parsePath(text, v, keyFields.Name)
+		if err != nil {
+			return nil, err
+		}
+		t.paths = append(t.paths, p)
+	}
+	return t, nil
+}
+
+const toKey = "copying fields from value to key"
+
+func (t *valueToKey) Apply(r schema.Record) (schema.Record, bool, error) {
+	if r.ValueSchema == nil {
+		if err := requireMap(r.Value, toKey); err != nil {
+			return r, false, err
+		}
+		key := make([]schema.Entry, len(t.paths))
+		for i, p := range t.paths {
+			key[i] = schema.Entry{Key: schema.StringValue(p.text), Value: p.mapValue(r.Value)}
+		}
+		r.KeySchema, r.Key = nil, schema.MapValue(key)
+		return r, true, nil
+	}
+	if err := requireStruct(r.Value, toKey); err != nil {
+		return r, false, err
+	}
+	s, err := t.keys.Get(r.ValueSchema, t.keySchema)
+	if err != nil {
+		return r, false, err
+	}
+	key := make([]schema.Value, len(t.paths))
+	for i, p := range t.paths {
+		key[i] = p.structValue(r.Value, t.defaults)
+	}
+	r.KeySchema, r.Key = s, schema.StructValue(s, key)
+	return r, true, nil
+}
+
+func (t *valueToKey) keySchema(value *schema.Schema) (*schema.Schema, error) {
+	b := schema.NewStruct("")
+	for _, p := range t.paths {
+		f := p.in(value)
+		if f == nil {
+			return nil, &schema.DataError{Reason: fmt.Sprintf("Field does not exist: %s", p.text)}
+		}
+		b.Field(p.text, f)
+	}
+	return b.TryBuild()
+}
