@@ -2,8 +2,9 @@ package cdc
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
+
+	"millrace/schema/javatext"
 )
 
 // SplitPatterns splits a list of regular expressions at its commas; \, is a comma
@@ -34,7 +35,7 @@ func SplitPatterns(list string) []string {
 
 // Patterns is a list of regular expressions, each of which must match a whole name,
 // whatever its case.
-type Patterns []*regexp.Regexp
+type Patterns []*javatext.Regexp
 
 // ParsePatterns compiles a comma-separated list. The zero Patterns are of an empty one.
 func ParsePatterns(list string) (Patterns, error) {
@@ -49,22 +50,23 @@ func ParsePatterns(list string) (Patterns, error) {
 	return out, nil
 }
 
-func compile(pattern string) (*regexp.Regexp, error) {
-	re, err := regexp.Compile("(?i)^(?:" + pattern + ")$")
-	if err != nil {
-		return nil, fmt.Errorf("%q is no regular expression: %w", pattern, err)
-	}
-	return re, nil
-}
+func compile(pattern string) (*javatext.Regexp, error) { return javatext.Compile("(?i)" + pattern) }
 
 // Match reports whether one of the expressions matches the whole name.
 func (p Patterns) Match(name string) bool {
 	for _, re := range p {
-		if re.MatchString(name) {
+		if whole(re, name) {
 			return true
 		}
 	}
 	return false
+}
+
+// whole reports whether an expression matches a whole name. One that takes longer
+// than its limit over a name does not match it.
+func whole(re *javatext.Regexp, name string) bool {
+	ok, err := re.MatchWhole(name)
+	return ok && err == nil
 }
 
 // Tables says which tables are captured. At most one list of each pair is set.
@@ -101,7 +103,7 @@ func (c Columns) Match(schema, table, column string) bool {
 type KeyColumns []keyRule
 
 type keyRule struct {
-	table   *regexp.Regexp
+	table   *javatext.Regexp
 	columns []string
 }
 
@@ -133,7 +135,7 @@ func ParseKeyColumns(text string) (KeyColumns, error) {
 // first rule that does holds.
 func (k KeyColumns) Of(schema, table string) []string {
 	for _, r := range k {
-		if r.table.MatchString(schema + "." + table) {
+		if whole(r.table, schema+"."+table) {
 			return r.columns
 		}
 	}

@@ -1,0 +1,110 @@
+package postgres
+
+import (
+	"context"
+	"maps"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"millrace/connectors"
+	"millrace/connectors/connectortest"
+	"millrace/deploy/peers"
+	"millrace/schema"
+)
+
+// A database is one of a server, for one test.
+type database struct {
+	testing.TB
+	server *peers.PostgresServer
+	name   string
+	conn   *pgx.Conn
+}
+
+func newDatabase(tb testing.TB) *database {
+	tb.Helper()
+	return databaseOn(tb, peers.Postgres(tb))
+}
+
+func databaseOn(tb testing.TB, server *peers.PostgresServer) *database {
+	tb.Helper()
+	name := server.NewDatabase(tb)
+	return &database{TB: tb, server: server, name: name, conn: server.Connect(tb, name)}
+}
+
+// exec runs statements one by one in the test's own session.
+func (d *database) exec(statements ...string) {
+	d.Helper()
+	for _, s := range statements {
+		if _, err := d.conn.PgConn().Exec(context.Background(), s).ReadAll(); err != nil {
+			d.Fatalf("%.200s: %v", s, err)
+		}
+	}
+}
+
+// text is the first field of a query's first row.
+func (d *database) text(sql string) string {
+	d.Helper()
+	var s *string
+	if err := d.conn.QueryRow(context.Background(), sql).Scan(&s); err != nil {
+		d.Fatalf("%.200s: %v", sql, err)
+	}
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// config is a connector's, with more settings as key, value, …
+func (d *database) config(more ...string) map[string]string {
+	c := map[string]string{
+		"name": "test", "connector.class": Source.Class, "tasks.max": "1",
+		"database.hostname": d.server.Host, "database.port": strconv.Itoa(d.server.Port), "database.user": "postgres", "database.password": "x",
+		"database.dbname": d.name, "plugin.name": "pgoutput", "topic.prefix": "p", "slot.name": d.name,
+	}
+	for i := 0; i < len(more); i += 2 {
+		c[more[i]] = more[i+1]
+	}
+	return c
+}
+
+func (d *database) start(conf map[string]string, store *connectortest.OffsetStore, opts ...func(*connectortest.SourceRun)) *connectortest.SourceRun {
+	d.Helper()
+	return connectortest.StartSource(d.TB, Source, nil, maps.Clone(conf), store, opts...)
+}
+
+// script splits an SQL script at the ends of its statements: a semicolon at a line's
+// end, but for what a comment follows.
+func script(text string) []string {
+	var out []string
+	for _, s := range regexp.MustCompile(`;[ \t]*(?:--[^\n]*)?\n`).Split(text, -1) {
+		if s = strings.TrimSpace(s); s != "" {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// on are the records of a topic.
+func on(records []schema.Record, topic string) []schema.Record {
+	var out []schema.Record
+	for _, r := range records {
+		if r.Topic == topic {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// op is a record's operation; "tombstone" of one without value.
+func op(r schema.Record) string {
+	if r.Value.IsNull() {
+		return "tombstone"
+	}
+	return r.Value.Get("op").Str()
+}
+
+var _ connectors.OffsetReader = (*connectortest.OffsetStore)(nil)
