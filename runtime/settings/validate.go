@@ -11,7 +11,9 @@ import (
 	"millrace/connectors"
 	"millrace/runtime"
 	"millrace/schema/config"
+	"millrace/schema/javatext"
 	"millrace/schema/plugin"
+	"millrace/transforms"
 )
 
 // A Validator validates configurations of connectors. It is safe for concurrent use.
@@ -97,6 +99,25 @@ func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtim
 	}
 	a.values(v, sharedKeys)
 
+	chain, chainErrs := transforms.Definitions(raw, d.Plugins.Transforms, d.Plugins.Predicates)
+	a.add(chainErrs...)
+	chainKeys := make([]runtime.KeyInfo, 0, len(chain))
+	for _, s := range chain {
+		k := describe(s.Info, s.Info.Order)
+		chainKeys = append(chainKeys, k)
+		if s.Value != nil {
+			a.shown[k.Name] = config.Text(s.Value)
+		}
+	}
+	for _, k := range chainKeys {
+		switch {
+		case strings.HasPrefix(k.Name, "transforms.") && strings.HasSuffix(k.Name, ".type"):
+			a.recommended[k.Name] = classes(list(d.Plugins.Transforms.All(), ""))
+		case strings.HasPrefix(k.Name, "predicates.") && strings.HasSuffix(k.Name, ".type"):
+			a.recommended[k.Name] = classes(list(d.Plugins.Predicates.All(), ""))
+		}
+	}
+
 	own, errs := c.Config.Parse(raw)
 	a.add(errs...)
 	ownKeys := slices.DeleteFunc(describeAll(c.Config), func(k runtime.KeyInfo) bool { _, is := def.Info(k.Name); return is })
@@ -104,7 +125,7 @@ func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtim
 	if len(a.errs) == 0 {
 		d.look(ctx, a, c, own)
 	}
-	keys := slices.Concat(sharedKeys, ownKeys)
+	keys := slices.Concat(sharedKeys, chainKeys, ownKeys)
 	names := groups(keys, nil)
 	for _, half := range []string{"key", "value", "header"} {
 		ks := d.converterKeys(a, half)
@@ -146,6 +167,17 @@ func checkTopics(a *answer, v config.Values) {
 	}
 	if dead != "" && slices.Contains(topics, dead) {
 		a.fail(Topics.Name, fmt.Sprintf("The DLQ topic '%s' may not be included in the list of topics ('topics=[%s]') consumed by the connector", dead, strings.Join(topics, ", ")))
+	}
+	if pattern == "" {
+		return
+	}
+	re, err := javatext.Compile(pattern)
+	if err != nil {
+		a.fail(TopicsRegex.Name, fmt.Sprintf("Invalid value %s for configuration topics.regex: %v", pattern, err))
+		return
+	}
+	if ok, err := re.MatchWhole(dead); dead != "" && err == nil && ok {
+		a.fail(TopicsRegex.Name, fmt.Sprintf("The DLQ topic '%s' may not be included in the regex matching for topics ('topics.regex=%s') consumed by the connector", dead, pattern))
 	}
 }
 

@@ -13,7 +13,9 @@ import (
 	"millrace/runtime/settings"
 	"millrace/runtime/tolerance"
 	"millrace/schema"
+	"millrace/schema/config"
 	"millrace/schema/converters"
+	"millrace/transforms"
 )
 
 // A half is a converter of keys, values or headers and its name for messages.
@@ -58,7 +60,7 @@ func (w *Worker) converter(connector map[string]string, name string) (half, erro
 // stages are the steps between a connector and the log, of either direction.
 type stages struct {
 	key, value, header half
-	chain              chain
+	chain              *transforms.Chain
 	policy             *tolerance.Policy
 
 	where func() string // names the record at hand, for messages
@@ -77,23 +79,15 @@ func (w *Worker) newStages(connector map[string]string, policy *tolerance.Policy
 	if s.header, err = w.converter(connector, "header"); err != nil {
 		return s, err
 	}
-	if connector[settings.Transforms.Name] != "" {
-		return s, connectors.BadConfig(fmt.Errorf("transforms=%s: this binary has no transforms", connector[settings.Transforms.Name]))
+	chain, errs := transforms.NewChain(connector, w.c.Plugins.Transforms, w.c.Plugins.Predicates)
+	if len(errs) > 0 {
+		return s, connectors.BadConfig(joined(errs))
 	}
-	s.chain = noChain{}
+	s.chain = chain
 	return s, nil
 }
 
-// A chain changes records, or drops them.
-type chain interface {
-	Apply(r schema.Record) (out schema.Record, keep bool, err error)
-	Len() int
-}
-
-type noChain struct{}
-
-func (noChain) Apply(r schema.Record) (schema.Record, bool, error) { return r, true, nil }
-func (noChain) Len() int                                           { return 0 }
+func joined(errs []*config.Error) error { return errs[0] }
 
 // transform runs the chain over a record. keep is false where the record is dropped
 // or, as a failed one, skipped.
@@ -112,6 +106,9 @@ func (s *stages) transform(ctx context.Context, r schema.Record) (out schema.Rec
 		}
 	}
 	class := ""
+	if step, ok := err.(*transforms.StepError); ok {
+		class = step.Class
+	}
 	return r, false, s.failed(ctx, tolerance.Transformation, class, err)
 }
 
