@@ -92,16 +92,17 @@ type describedMember struct {
 	metadata, assigned []byte
 }
 
-// describe tells what an operator sees. Metadata and assignments are shown when they mean something: in a stable group.
+// describe tells what an operator sees. The protocol and what members say for it are shown in a stable group; otherwise the next
+// protocol is not known. Shares are shown as they were handed out last.
 func (g *group) describe() described {
 	d := described{state: g.state, protocolType: g.protocolType}
 	if g.state == stable {
 		d.protocol = g.protocol
 	}
 	for _, m := range g.members {
-		dm := describedMember{id: m.id, instance: m.instance, client: m.client}
+		dm := describedMember{id: m.id, instance: m.instance, client: m.client, assigned: m.assigned}
 		if g.state == stable {
-			dm.metadata, dm.assigned = m.metadata(g.protocol), m.assigned
+			dm.metadata = m.metadata(g.protocol)
 		}
 		d.members = append(d.members, dm)
 	}

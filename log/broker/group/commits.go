@@ -8,8 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// The requests for offsets. OffsetCommit 2–10: up to 4 a retention time, 6 the leader epoch, 7 the instance id, 10 topic ids
-// instead of names. OffsetFetch 1–10: 2 all of a group's offsets and an error for the whole, 5 the leader epoch,
+// The requests for offsets. OffsetCommit 2–10: up to 4 a retention time, 6 the leader epoch, 7 the instance id, 9 an error of
+// its own for a group that is not there, 10 topic ids instead of names. OffsetFetch 1–10: 2 all of a group's offsets and an error for the whole, 5 the leader epoch,
 // 7 RequireStable, 8 several groups, 9 the member's epoch (KIP-848, not looked at), 10 topic ids. OffsetDelete 0.
 
 // OffsetCommit carries out an OffsetCommit request. Partitions that there are not get an error each; the others are committed.
@@ -75,7 +75,11 @@ func (c *Coordinator) OffsetCommit(req *kmsg.OffsetCommitRequest, done func(*kms
 		c.later(s, func(err error) { done(resp, err) })
 	})
 	if err != nil || !found {
-		answer(kerr.IllegalGeneration.Code)
+		code := kerr.IllegalGeneration.Code
+		if req.Version >= 9 {
+			code = kerr.GroupIDNotFound.Code
+		}
+		answer(code)
 		done(resp, err)
 	}
 }

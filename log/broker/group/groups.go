@@ -22,9 +22,6 @@ func (c *Coordinator) DescribeGroups(req *kmsg.DescribeGroupsRequest) (*kmsg.Des
 	for _, name := range req.Groups {
 		rg := kmsg.NewDescribeGroupsResponseGroup()
 		rg.Group = name
-		if req.IncludeAuthorizedOperations {
-			rg.AuthorizedOperations = groupOperations
-		}
 		found, err := c.with(name, false, func(s *slot, e *env) {
 			d := s.g.describe()
 			rg.State, rg.ProtocolType, rg.Protocol = string(d.state), d.protocolType, d.protocol
@@ -47,6 +44,9 @@ func (c *Coordinator) DescribeGroups(req *kmsg.DescribeGroupsRequest) (*kmsg.Des
 				rg.ErrorCode = kerr.GroupIDNotFound.Code
 				rg.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("Group %s not found.", name))
 			}
+		}
+		if req.IncludeAuthorizedOperations && rg.ErrorCode == 0 {
+			rg.AuthorizedOperations = groupOperations
 		}
 		resp.Groups = append(resp.Groups, rg)
 	}

@@ -276,7 +276,7 @@ func (g *group) complete(e *env) {
 	g.syncBy = e.now.Add(g.longestRebalance())
 	g.become(e, completing)
 	for _, m := range g.members {
-		m.fresh, m.synced, m.assigned = false, false, nil
+		m.fresh, m.synced = false, false
 		m.touch(e.now)
 		m.answerJoin(e.now, g.joinAnswer(m))
 	}
