@@ -1,0 +1,6 @@
+package debezium
+
+import "millrace/transforms"
+
+// All are Debezium's transforms.
+func All() []transforms.Plugin { return []transforms.Plugin{ExtractNewRecordState} }
