@@ -157,7 +157,7 @@ var settings = config.Define(
 
 func atLeastOrOff(n int64) error {
 	if n != -1 && n < 1 {
-		return errors.New("Value must be at least 1, or -1")
+		return errors.New("it must be at least 1, or -1 for no bound")
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func onlyValue(only, what string) func(string) error {
 
 func onlyPEM(v string) error {
 	if !strings.EqualFold(v, "PEM") {
-		return fmt.Errorf("Java's key stores are not read here; convert the store (openssl pkcs12, keytool -exportcert -rfc) and set PEM")
+		return fmt.Errorf("key stores of Java are not read here; convert the store (openssl pkcs12, keytool -exportcert -rfc) and set PEM")
 	}
 	return nil
 }

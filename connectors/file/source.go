@@ -2,7 +2,6 @@ package file
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -80,7 +79,7 @@ func (s *source) Boundaries() bool { return false }
 // null offset may be anything's, so that garbage can be removed.
 func (s *source) AlterOffsets(_ context.Context, offsets []connectors.Offset) error {
 	if s.path == "" {
-		return errors.New("Offsets cannot be modified if the 'file' configuration is unspecified. " +
+		return kafkaText("Offsets cannot be modified if the 'file' configuration is unspecified. " +
 			"This is because stdin is used for input and offsets are not tracked.")
 	}
 	for _, o := range offsets {
@@ -90,20 +89,25 @@ func (s *source) AlterOffsets(_ context.Context, offsets []connectors.Offset) er
 		pos, ok := o.Position.Lookup(positionKey)
 		switch {
 		case !ok:
-			return errors.New("Offset objects should either be null or contain the key 'position'")
+			return kafkaText("Offset objects should either be null or contain the key 'position'")
 		case pos.Kind() != schema.Int64:
-			return errors.New("The value for the 'position' key in the offset is expected to be a Long value")
+			return kafkaText("The value for the 'position' key in the offset is expected to be a Long value")
 		case pos.Int() < 0:
-			return errors.New("The value for the 'position' key in the offset should be a non-negative value")
+			return kafkaText("The value for the 'position' key in the offset should be a non-negative value")
 		case o.Partition.IsNull():
-			return errors.New("Partition objects cannot be null")
+			return kafkaText("Partition objects cannot be null")
 		}
 		if _, ok := o.Partition.Lookup(filenameKey); !ok {
-			return errors.New("Partition objects should contain the key 'filename'")
+			return kafkaText("Partition objects should contain the key 'filename'")
 		}
 	}
 	return nil
 }
+
+// A kafkaText is an error in the words that Kafka's own connector has for it.
+type kafkaText string
+
+func (k kafkaText) Error() string { return string(k) }
 
 // sourceTask reads one file, or standard input.
 type sourceTask struct {
