@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,28 +200,57 @@ func latest(topic string) *kmsg.ListOffsetsRequest {
 	return req
 }
 
-// gate holds syncs of log segments until it is opened, and counts them.
+// gate holds syncs of a topic's segments until it is opened, and counts them.
 type gate struct {
-	mu    sync.Mutex
+	topic string
 	open  chan struct{}
-	count int
 	begun chan struct{}
+
+	mu    sync.Mutex // guards count
+	count int
 }
 
 func (n *node) gate(topic string) *gate {
-	g := &gate{open: make(chan struct{}), begun: make(chan struct{}, 1000)}
-	n.fs.Inject(func(op vfs.Op, name string) *vfs.Fault {
-		if op != vfs.OpSync || !strings.Contains(name, "/"+topic+"-") || !strings.HasSuffix(name, ".log") {
-			return nil
-		}
-		g.mu.Lock()
-		g.count++
-		g.mu.Unlock()
-		g.begun <- struct{}{}
-		<-g.open
-		return nil
-	})
+	g := &gate{topic: topic, open: make(chan struct{}), begun: make(chan struct{}, 1000)}
+	n.hold.Store(g)
 	return g
+}
+
+func (g *gate) sync(name string) {
+	if g == nil || !strings.Contains(name, "/"+g.topic+"-") || !strings.HasSuffix(name, ".log") {
+		return
+	}
+	g.mu.Lock()
+	g.count++
+	g.mu.Unlock()
+	g.begun <- struct{}{}
+	<-g.open
+}
+
+// gateFS asks the gate before it syncs a file.
+type gateFS struct {
+	vfs.FS
+	hold *atomic.Pointer[gate]
+}
+
+type gateFile struct {
+	vfs.File
+	hold *atomic.Pointer[gate]
+}
+
+func (f gateFS) Create(name string) (vfs.File, error)    { return f.wrap(f.FS.Create(name)) }
+func (f gateFS) OpenWrite(name string) (vfs.File, error) { return f.wrap(f.FS.OpenWrite(name)) }
+
+func (f gateFS) wrap(file vfs.File, err error) (vfs.File, error) {
+	if err != nil {
+		return nil, err
+	}
+	return gateFile{file, f.hold}, nil
+}
+
+func (f gateFile) Sync() error {
+	f.hold.Load().sync(f.Name())
+	return f.File.Sync()
 }
 
 func (g *gate) syncs() int {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,14 +25,15 @@ import (
 
 // node is a broker under test, on a file system in memory.
 type node struct {
-	t   testing.TB
-	fs  *vfs.Mem
-	srv *Server
-	cat *catalog.Catalog
-	st  *store.Store
-	mem *memconn.Listener
-	tcp string
-	lg  *logBuffer
+	t    testing.TB
+	fs   *vfs.Mem
+	hold atomic.Pointer[gate] // of syncs
+	srv  *Server
+	cat  *catalog.Catalog
+	st   *store.Store
+	mem  *memconn.Listener
+	tcp  string
+	lg   *logBuffer
 
 	stop func()
 }
@@ -62,7 +64,7 @@ func startOn(t testing.TB, fs *vfs.Mem, change ...func(*Options)) *node {
 	n := &node{t: t, fs: fs, lg: &logBuffer{}, mem: memconn.Listen()}
 	lg := slog.New(slog.NewTextHandler(n.lg, nil))
 	var err error
-	if n.st, err = store.Open(fs, "/log", store.Options{MinFree: -1, Ballast: -1, Logger: lg}); err != nil {
+	if n.st, err = store.Open(gateFS{fs, &n.hold}, "/log", store.Options{MinFree: -1, Ballast: -1, Logger: lg}); err != nil {
 		t.Fatal(err)
 	}
 	if n.cat, err = catalog.Open(n.st, catalog.Options{Logger: lg}); err != nil {
