@@ -54,9 +54,14 @@ jars() {
     done
     echo '</dependencies></project>'
   } >"$pom/pom.xml"
-  mvn -q -B -Dstyle.color=never -f "$pom/pom.xml" dependency:copy-dependencies -DincludeScope=runtime "-DexcludeGroupIds=$excluded" "-DoutputDirectory=$out" >&2 ||
-    mvn -q -B -Dstyle.color=never -f "$pom/pom.xml" dependency:copy-dependencies -DincludeScope=runtime "-DexcludeGroupIds=$excluded" "-DoutputDirectory=$out" >&2
+  fetch_jars "$pom" "$excluded" "$out" || fetch_jars "$pom" "$excluded" "$out"
   rm -rf "$pom"
+}
+
+# Maven ends its colours even where it was told to have none.
+fetch_jars() {
+  mvn -q -B -Dstyle.color=never -f "$1/pom.xml" dependency:copy-dependencies -DincludeScope=runtime "-DexcludeGroupIds=$2" "-DoutputDirectory=$3" 2>&1 |
+    sed $'s/\e\\[[0-9;]*m//g' >&2
 }
 
 # assembled NAME FUNCTION: makes $CACHE/NAME by running FUNCTION in a folder beside it, which takes the name only when it is whole.
