@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/log"
+	"millrace/log/logtest"
 )
 
 // tcpLog is an embedded log that listens on a free port.
@@ -440,5 +441,33 @@ func TestGroupOutlivesKillsOfTheBroker(t *testing.T) {
 	}
 	if !slices.Contains([]string{"Empty", "Dead"}, described(t, adm, "g").State) {
 		t.Error("members are left")
+	}
+}
+
+func TestOffsetsOfADeletedTopicAreNotThoseOfItsSuccessor(t *testing.T) {
+	l := logtest.New(t)
+	adm := kadm.NewClient(client(t, l.ClientOpts()...))
+	var os kadm.Offsets
+	for _, topic := range []string{"gone", "stays"} {
+		if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+			t.Fatal(err)
+		}
+		os.AddOffset(topic, 0, 5, -1)
+	}
+	if err := adm.CommitAllOffsets(t.Context(), "g", os); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.DeleteTopic(t.Context(), "gone"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := adm.CreateTopic(t.Context(), 1, 1, nil, "gone"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := adm.FetchOffsets(t.Context(), "g")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got["stays"][0].At != 5 {
+		t.Errorf("%+v", got)
 	}
 }

@@ -54,5 +54,11 @@ func (s *Server) deleteTopic(name string) error {
 	if catalog.IsInternal(name) {
 		return &catalog.Error{Code: kerr.InvalidTopicException, Reason: "topic " + name + " is used by the log itself"}
 	}
-	return s.cat.Delete(name)
+	if err := s.cat.Delete(name); err != nil {
+		return err
+	}
+	if s.opt.Groups != nil {
+		s.opt.Groups.TopicDeleted(name)
+	}
+	return nil
 }

@@ -150,9 +150,13 @@ func (c *Coordinator) fetchInto(out *kmsg.OffsetFetchResponseGroup, g *group, re
 				t.TopicID = id
 			}
 			for _, p := range g.partitions(name) {
-				t.Partitions = append(t.Partitions, p.partition)
+				if !c.topicGone(name, g.offsets[name][p.partition].topicID) {
+					t.Partitions = append(t.Partitions, p.partition)
+				}
 			}
-			topics = append(topics, t)
+			if len(t.Partitions) > 0 {
+				topics = append(topics, t)
+			}
 		}
 	}
 	for _, t := range topics {
@@ -168,7 +172,7 @@ func (c *Coordinator) fetchInto(out *kmsg.OffsetFetchResponseGroup, g *group, re
 		for _, p := range t.Partitions {
 			rp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
 			rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata, rp.ErrorCode = p, -1, -1, new(string), code
-			if o, ok := g.fetch(partition{name, p}); ok && code == 0 {
+			if o, ok := g.fetch(partition{name, p}); ok && code == 0 && !c.topicGone(name, o.topicID) {
 				rp.Offset, rp.LeaderEpoch, rp.Metadata = o.offset, o.leaderEpoch, &o.metadata
 			}
 			rt.Partitions = append(rt.Partitions, rp)

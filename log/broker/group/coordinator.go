@@ -1,7 +1,6 @@
 package group
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -101,10 +100,7 @@ func Open(log Log, topics Topics, o Options) (*Coordinator, error) {
 		c.slots[name] = s
 		c.within(s, func(e *env) {
 			s.g.dropEmbedded(e)
-			gone := s.g.gone(c.topicGone)
-			if err := s.g.forget(e, gone); err != nil {
-				s.g.discard(gone) // the log has them still, and the next start finds them gone again
-			}
+			s.g.forgetGone(e, c.topicGone)
 		})
 	}
 	c.expire = time.AfterFunc(c.limits.ExpireEvery, c.expireOffsets)
@@ -302,29 +298,12 @@ func (c *Coordinator) expireOffsets() {
 	}
 }
 
-// TopicDeleted removes the offsets of a topic from all groups. The topic must be gone from Topics.
-func (c *Coordinator) TopicDeleted(ctx context.Context, topic string) error {
-	var firstErr error
+// TopicDeleted removes the offsets of a topic from all groups. The topic must be gone from Topics. It waits for nothing: what a
+// crash brings back is known by the topic's id, and removed when the groups are read.
+func (c *Coordinator) TopicDeleted(topic string) {
 	for _, name := range c.names() {
-		wait := make(chan error, 1)
-		found, err := c.with(name, false, func(s *slot, e *env) {
-			err := s.g.forget(e, s.g.gone(func(t string, id [16]byte) bool { return t == topic && c.topicGone(t, id) }))
-			if err != nil {
-				wait <- err
-				return
-			}
-			c.later(s, func(err error) { wait <- err })
+		c.with(name, false, func(s *slot, e *env) {
+			s.g.forgetGone(e, func(t string, id [16]byte) bool { return t == topic && c.topicGone(t, id) })
 		})
-		if found && err == nil {
-			select {
-			case err = <-wait:
-			case <-ctx.Done():
-				err = ctx.Err()
-			}
-		}
-		if firstErr == nil && err != nil {
-			firstErr = fmt.Errorf("remove offsets of topic %q from group %q: %w", topic, name, err)
-		}
 	}
-	return firstErr
 }

@@ -90,14 +90,17 @@ func (g *group) dropEmbedded(e *env) {
 	g.remove(e, gone)
 }
 
-// gone lists the offsets of topics that are gone, or that are no longer the ones that were committed for: a topic made anew
-// under an old name starts from its beginning. is says so for a topic and the id that it had.
-func (g *group) gone(is func(topic string, id [16]byte) bool) []partition {
+// forgetGone removes the offsets of topics that are gone, or that are no longer the ones that were committed for: a topic made
+// anew under an old name starts from its beginning. gone says so for a topic and the id that it had. When the log refuses
+// tombstones the offsets go nevertheless; the next start finds them gone again.
+func (g *group) forgetGone(e *env, gone func(topic string, id [16]byte) bool) {
 	var ps []partition
 	for _, p := range g.partitions(g.sortedTopics()...) {
-		if is(p.topic, g.offsets[p.topic][p.partition].topicID) {
+		if gone(p.topic, g.offsets[p.topic][p.partition].topicID) {
 			ps = append(ps, p)
 		}
 	}
-	return ps
+	if g.forget(e, ps) != nil {
+		g.discard(ps)
+	}
 }

@@ -305,9 +305,7 @@ func (s *script) run(line string) {
 			s.printf("expire: %v", err)
 		}
 	case "dropped":
-		if err := s.g.forget(e, s.g.gone(func(topic string, _ [16]byte) bool { return topic == name })); err != nil {
-			s.printf("dropped: %v", err)
-		}
+		s.g.forgetGone(e, func(topic string, _ [16]byte) bool { return topic == name })
 	case "tick":
 		s.tick(s.duration(name))
 	case "most":
