@@ -3,6 +3,7 @@ package peers
 import (
 	"encoding/json"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
@@ -153,5 +154,60 @@ func TestKcatReadsWhatKafkasConsoleProducerWrites(t *testing.T) {
 	out, err = tools.Command(ctx, "org.apache.kafka.tools.GetOffsetShell", "--bootstrap-server", k.Addr, "--topic", topic).Output()
 	if err != nil || string(out) != topic+":0:2\n" {
 		t.Fatalf("GetOffsetShell printed %q, %v", out, err)
+	}
+}
+
+// Each Java server takes several seconds to start, so this is left to make soak.
+func TestJavaServersOfATestsOwnKeepTheirDataOverAKill(t *testing.T) {
+	if os.Getenv("MILLRACE_SOAK") == "" {
+		t.Skip("run by make soak")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	k, kcat := KafkaOwn(t, "num.partitions=3"), Kcat(t)
+	if out, err := exec.CommandContext(ctx, "bash", "-c", "echo hello | "+kcat+" -P -b "+k.Addr+" -t own").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	k.Kill(t)
+	if listens(k.Addr) {
+		t.Fatal("a killed Kafka listens")
+	}
+	k.Start(t)
+	out, err := exec.CommandContext(ctx, kcat, "-q", "-C", "-e", "-b", k.Addr, "-t", "own", "-f", "%p %s\n").Output()
+	if err != nil || !strings.HasSuffix(string(out), " hello\n") {
+		t.Fatalf("got %q, %v", out, err)
+	}
+	for _, start := range []func(testing.TB, string) *SearchServer{OpenSearchOwn, ElasticsearchOwn} {
+		s := start(t, "indexing_pressure.memory.limit: 2kb")
+		put := func(body string) int {
+			t.Helper()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPut, s.URL+"/own/_doc/1?refresh=true", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			return resp.StatusCode
+		}
+		if got := put(`{"a":"` + strings.Repeat("x", 10_000) + `"}`); got != http.StatusTooManyRequests {
+			t.Errorf("a large document: %d, want 429", got)
+		}
+		if got := put(`{"a":1}`); got != http.StatusCreated {
+			t.Errorf("a small document: %d, want 201", got)
+		}
+		s.Kill(t)
+		s.Start(t)
+		resp, err := http.Get(s.URL + "/own/_doc/1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("after the kill the document is gone: %s", resp.Status)
+		}
 	}
 }
