@@ -5,8 +5,10 @@ import (
 	"slices"
 )
 
-// cacheSize is the number of schemas whose results a Cache keeps by default.
-const cacheSize = 1000
+const (
+	cacheSize = 1000 // results that a Cache keeps by default
+	maxTwins  = 16   // pointers of equal schemas that lead to one result
+)
 
 // A Cache keeps what an instance (a transform, a converter, a writer) computed for
 // a schema: the last schema's in a field, the 1,000 most recently used behind it.
@@ -18,13 +20,14 @@ type Cache[T any] struct {
 	last  *Schema
 	val   T
 	byPtr map[*Schema]*list.Element
-	byEq  map[uint64][]*Schema // one pointer per equal schema, by hash
-	order list.List            // of cached[T], most recent first
+	byEq  map[uint64][]*list.Element // by hash
+	order list.List                  // of *cached[T], most recent first
 }
 
+// cached is the result for all schemas that are equal.
 type cached[T any] struct {
-	s   *Schema
-	val T
+	val  T
+	ptrs []*Schema // met so far, the newest last
 }
 
 // Get is make's result for s, computed once. The nil schema has a result, too. An
@@ -37,74 +40,83 @@ func (c *Cache[T]) Get(s *Schema, make func(*Schema) (T, error)) (T, error) {
 }
 
 func (c *Cache[T]) slow(s *Schema, compute func(*Schema) (T, error)) (T, error) {
-	if c.byPtr == nil {
-		c.byPtr = make(map[*Schema]*list.Element)
-		c.byEq = make(map[uint64][]*Schema)
-	} else if e, ok := c.byPtr[s]; ok {
-		c.order.MoveToFront(e)
-		c.last, c.val = s, e.Value.(cached[T]).val
-		return c.val, nil
-	}
-	var val T
-	if twin := c.twin(s); twin != nil {
-		val = c.byPtr[twin].Value.(cached[T]).val
-		// The newest pointer stands for all equal ones: it will be the last to go.
-		same := c.byEq[s.hash]
-		same[slices.Index(same, twin)] = s
-	} else {
-		var err error
-		if val, err = compute(s); err != nil {
-			var none T
-			if c.order.Len() == 0 {
-				c.byPtr = nil // nothing kept: the zero "last" must not look like a hit
+	e, ok := c.byPtr[s]
+	if !ok {
+		if e = c.twin(s); e != nil {
+			c.join(e, s)
+		} else {
+			val, err := compute(s)
+			if err != nil {
+				var none T
+				return none, err
 			}
-			return none, err
-		}
-		if s != nil {
-			c.byEq[s.hash] = append(c.byEq[s.hash], s)
+			e = c.add(s, val)
 		}
 	}
-	c.byPtr[s] = c.order.PushFront(cached[T]{s, val})
-	c.last, c.val = s, val
-	limit := c.Limit
-	if limit <= 0 {
-		limit = cacheSize
-	}
-	if c.order.Len() > limit {
-		c.evict(c.order.Back())
-	}
-	return val, nil
+	c.order.MoveToFront(e)
+	c.last, c.val = s, e.Value.(*cached[T]).val
+	return c.val, nil
 }
 
-// twin is a cached schema that equals s, or nil.
-func (c *Cache[T]) twin(s *Schema) *Schema {
+func hashOfPtr(s *Schema) uint64 {
 	if s == nil {
-		return nil
+		return 0
 	}
-	for _, t := range c.byEq[s.hash] {
-		if Equal(s, t) {
-			return t
+	return s.hash
+}
+
+// twin is the result for schemas that equal s, or nil.
+func (c *Cache[T]) twin(s *Schema) *list.Element {
+	for _, e := range c.byEq[hashOfPtr(s)] {
+		if Equal(s, e.Value.(*cached[T]).ptrs[0]) {
+			return e
 		}
 	}
 	return nil
 }
 
+// join makes s lead to a result as well. A source that makes a new pointer each
+// time pushes its old ones out, never the result.
+func (c *Cache[T]) join(e *list.Element, s *Schema) {
+	v := e.Value.(*cached[T])
+	if len(v.ptrs) == maxTwins {
+		delete(c.byPtr, v.ptrs[0])
+		v.ptrs = slices.Delete(v.ptrs, 0, 1)
+	}
+	v.ptrs = append(v.ptrs, s)
+	c.byPtr[s] = e
+}
+
+func (c *Cache[T]) add(s *Schema, val T) *list.Element {
+	if c.byPtr == nil {
+		c.byPtr = make(map[*Schema]*list.Element)
+		c.byEq = make(map[uint64][]*list.Element)
+	}
+	limit := c.Limit
+	if limit <= 0 {
+		limit = cacheSize
+	}
+	if c.order.Len() >= limit {
+		c.evict(c.order.Back())
+	}
+	e := c.order.PushFront(&cached[T]{val, []*Schema{s}})
+	c.byPtr[s] = e
+	h := hashOfPtr(s)
+	c.byEq[h] = append(c.byEq[h], e)
+	return e
+}
+
 func (c *Cache[T]) evict(e *list.Element) {
-	s := c.order.Remove(e).(cached[T]).s
-	delete(c.byPtr, s)
-	if s == nil {
-		return
+	v := c.order.Remove(e).(*cached[T])
+	for _, s := range v.ptrs {
+		delete(c.byPtr, s)
 	}
-	same := c.byEq[s.hash]
-	for i, t := range same {
-		if t == s {
-			same = append(same[:i:i], same[i+1:]...)
-			break
-		}
-	}
-	if len(same) == 0 {
-		delete(c.byEq, s.hash)
+	h := hashOfPtr(v.ptrs[0])
+	same := c.byEq[h]
+	i := slices.Index(same, e)
+	if same = slices.Delete(same, i, i+1); len(same) == 0 {
+		delete(c.byEq, h)
 	} else {
-		c.byEq[s.hash] = same
+		c.byEq[h] = same
 	}
 }
