@@ -123,6 +123,16 @@ type ConflictError struct{ Msg string }
 
 func (e *ConflictError) Error() string { return e.Msg }
 
+// A ForwardError is a ConflictError for whom cannot forward: another worker must serve
+// the request, the one whose API is at URL.
+type ForwardError struct {
+	URL string
+	ConflictError
+}
+
+// Unwrap makes it a ConflictError.
+func (e *ForwardError) Unwrap() error { return &e.ConflictError }
+
 // NotFound, BadRequest and Conflict make errors with a formatted text.
 func NotFound(format string, a ...any) error   { return &NotFoundError{fmt.Sprintf(format, a...)} }
 func BadRequest(format string, a ...any) error { return &BadRequestError{fmt.Sprintf(format, a...)} }

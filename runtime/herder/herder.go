@@ -3,22 +3,26 @@ package herder
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/connectors"
+	"millrace/log"
 	"millrace/runtime"
+	"millrace/runtime/settings"
+	"millrace/runtime/store"
+	"millrace/runtime/worker"
 )
-
-// A Log is where everything is kept. *log.Log is one: the embedded log or a cluster.
-type Log interface {
-	// ClientOpts are what a client needs to reach the log. The slice is the caller's.
-	ClientOpts() []kgo.Opt
-}
 
 // Config is what a herder needs.
 type Config struct {
-	Log     Log
+	Log     *log.Log
 	Plugins *runtime.Plugins
 	Worker  runtime.WorkerConfig
 	Files   *runtime.FileRoots
@@ -27,24 +31,240 @@ type Config struct {
 	AdvertisedURL string
 }
 
-// A Herder is this process's part of the group of workers.
-type Herder struct{}
+// A Herder is this process's part of the group of workers. It implements what the
+// REST API asks (rest.Herder); its methods may be called concurrently.
+type Herder struct {
+	cfg       Config
+	lg        *slog.Logger
+	workerID  string // host:port of the advertised URL
+	url       string // ending with a slash
+	configs   *store.Configs
+	statuses  *store.Statuses
+	offsets   *store.Offsets
+	worker    *worker.Worker
+	validator *settings.Validator
+	client    *kgo.Client // of the membership
+	member    *member
+
+	mail    mailbox
+	writing chan struct{} // of one: who holds it writes configurations
+	ready   chan struct{}
+	done    chan struct{}
+
+	closing   sync.Once
+	stopped   context.Context // ends when Close begins
+	stop      context.CancelFunc
+	left      chan struct{} // closed when the member has left the group
+	endMember context.CancelFunc
+
+	state // of the loop alone
+}
+
+// mailbox takes what the loop shall do. Posting never blocks.
+type mailbox struct {
+	wake chan struct{} // of one
+
+	mu   sync.Mutex // guards list
+	list []func()
+}
+
+func (m *mailbox) post(f func()) {
+	m.mu.Lock()
+	m.list = append(m.list, f)
+	m.mu.Unlock()
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (m *mailbox) take() []func() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.list
+	m.list = nil
+	return l
+}
 
 // Open verifies or makes the internal topics, reads them to their ends and begins to
 // join the group; see Ready. It blocks while the log cannot be reached, until ctx
 // ends. ctx bounds the opening alone.
-func Open(ctx context.Context, c Config) (*Herder, error) { return nil, errors.ErrUnsupported }
+func Open(ctx context.Context, c Config) (_ *Herder, err error) {
+	u, err := url.Parse(c.AdvertisedURL)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("advertised URL %q: want http://host:port/", c.AdvertisedURL)
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	h := &Herder{
+		cfg: c, lg: c.Logger, workerID: u.Host, url: strings.TrimSuffix(c.AdvertisedURL, "/") + "/",
+		mail: mailbox{wake: make(chan struct{}, 1)}, writing: make(chan struct{}, 1),
+		ready: make(chan struct{}), done: make(chan struct{}), left: make(chan struct{}),
+		state: state{conns: map[string]*connSlot{}, tasks: map[runtime.TaskID]*taskSlot{}},
+	}
+	h.stopped, h.stop = context.WithCancel(context.Background())
+	for _, n := range c.Worker.Notices {
+		h.lg.Warn("worker setting has no effect", "notice", n)
+	}
+	var closers []func()
+	defer func() {
+		if err != nil {
+			for _, f := range closers {
+				f()
+			}
+		}
+	}()
+	if !c.Worker.CreateInternalTopics {
+		if err := h.topicsExist(ctx); err != nil {
+			return nil, err
+		}
+	}
+	// The three topics are read at once: each costs some round trips.
+	var opened sync.WaitGroup
+	var errs [3]error
+	opened.Go(func() { h.offsets, errs[0] = store.OpenOffsets(ctx, c.Log, c.Worker.OffsetTopic, h.lg) })
+	opened.Go(func() { h.statuses, errs[1] = store.OpenStatuses(ctx, c.Log, c.Worker.StatusTopic, h.lg) })
+	opened.Go(func() {
+		h.configs, errs[2] = store.OpenConfigs(ctx, c.Log, c.Worker.ConfigTopic, h.lg, store.Changes{
+			Changed: func(*store.Snapshot) { h.mail.post(func() {}) },
+			Restart: func(r store.Restart) { h.mail.post(func() { h.restartAsked(r) }) },
+		})
+	})
+	opened.Wait()
+	if errs[0] == nil {
+		closers = append(closers, h.offsets.Close)
+	}
+	if errs[1] == nil {
+		closers = append(closers, func() { _ = h.statuses.Close(ctx) })
+	}
+	if errs[2] == nil {
+		closers = append(closers, h.configs.Close)
+	}
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, err
+	}
+	h.client, err = kgo.NewClient(append(c.Log.ClientOpts(), kgo.ClientID("connect-"+h.workerID))...)
+	if err != nil {
+		return nil, fmt.Errorf("client of the group of workers: %w", err)
+	}
+	h.worker = worker.New(worker.Config{
+		Log: c.Log, Plugins: c.Plugins, Worker: c.Worker, Files: c.Files, Offsets: h.offsets, Logger: h.lg, Used: h.topicUsed,
+	})
+	h.validator = &settings.Validator{Plugins: c.Plugins, Worker: c.Worker, Context: func(name string) connectors.Context { return h.worker.Context(name, -1) }}
+	h.member = &member{
+		cl: h.client, group: c.Worker.GroupID, protocols: protocolsFor(c.Worker.Protocol), session: c.Worker.SessionTimeout,
+		heartbeat: c.Worker.Heartbeat, rebalance: c.Worker.RebalanceTimeout, lg: h.lg, owner: h, rejoin: make(chan struct{}, 1),
+	}
+	var inGroup context.Context
+	inGroup, h.endMember = context.WithCancel(context.Background())
+	h.configs.Live()
+	go h.loop()
+	go func() {
+		defer close(h.left)
+		h.member.run(inGroup, c.Worker.TaskGrace)
+	}()
+	return h, nil
+}
+
+func (h *Herder) topicsExist(ctx context.Context) error {
+	for _, t := range []runtime.InternalTopic{h.cfg.Worker.ConfigTopic, h.cfg.Worker.OffsetTopic, h.cfg.Worker.StatusTopic} {
+		found, err := h.cfg.Log.Admin().ListTopics(ctx, t.Name)
+		if err == nil {
+			err = found[t.Name].Err
+		}
+		if err != nil {
+			return fmt.Errorf("internal topic %s: %w; make it with cleanup.policy=compact, or let the worker make it (internal.topics.automatic.creation.enable=true)", t.Name, err)
+		}
+	}
+	return nil
+}
 
 // Ready is closed once the worker has its first assignment.
-func (h *Herder) Ready() <-chan struct{} { return nil }
+func (h *Herder) Ready() <-chan struct{} { return h.ready }
 
-// Done is closed when the herder has ended, by Close or because it cannot go on; Err
-// says why.
-func (h *Herder) Done() <-chan struct{} { return nil }
-
-// Err is why the herder ended by itself, or nil.
-func (h *Herder) Err() error { return nil }
+// Done is closed when Close has ended.
+func (h *Herder) Done() <-chan struct{} { return h.done }
 
 // Close stops the tasks within the worker's grace, commits their offsets, leaves the
-// group and closes the clients.
-func (h *Herder) Close(ctx context.Context) error { return nil }
+// group and closes the clients. What ctx cuts short is abandoned.
+func (h *Herder) Close(ctx context.Context) error {
+	h.closing.Do(h.stop)
+	select {
+	case <-h.done:
+	case <-ctx.Done():
+		h.mail.post(h.killAll)
+		<-h.done
+	}
+	return nil
+}
+
+// do has the loop run f and waits for it.
+func (h *Herder) do(ctx context.Context, f func()) error {
+	ran := make(chan struct{})
+	h.mail.post(func() { f(); close(ran) })
+	select {
+	case <-ran:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-h.done:
+		return runtime.Conflict("the worker is shutting down")
+	}
+}
+
+// loop is the one goroutine that owns the state.
+func (h *Herder) loop() {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	stopped := h.stopped.Done()
+	for {
+		select {
+		case <-h.mail.wake:
+		case <-tick.C:
+		case <-stopped:
+			stopped = nil
+			h.ending = true
+		}
+		for _, f := range h.mail.take() {
+			f()
+		}
+		h.reconcile()
+		if h.ending && len(h.tasks) == 0 && len(h.conns) == 0 {
+			break
+		}
+	}
+	h.end()
+}
+
+// end leaves the group and closes everything; nothing runs any more.
+func (h *Herder) end() {
+	h.endMember()
+	serving := make(chan struct{})
+	go func() { // the member may still wait for an answer of the loop
+		defer close(serving)
+		for {
+			select {
+			case <-h.mail.wake:
+				for _, f := range h.mail.take() {
+					f()
+				}
+			case <-h.left:
+				return
+			}
+		}
+	}()
+	<-serving
+	h.client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.Worker.OffsetFlushTimeout)
+	defer cancel()
+	if err := h.statuses.Close(ctx); err != nil {
+		h.lg.Warn("last states are not written", "err", err)
+	}
+	h.configs.Close()
+	h.offsets.Close()
+	close(h.done)
+}
+
+// topicUsed records that a connector used a topic.
+func (h *Herder) topicUsed(u store.TopicUse) { h.statuses.PutTopic(u) }

@@ -18,11 +18,11 @@ const (
 
 // The settings of every connector, in Connect's order.
 var (
-	Name           = config.Key[string]{Name: "name", Doc: "Name of the connector, unique among those that the workers share.", Required: true, Importance: config.High, Group: common, Order: 1, Width: config.MediumW, Display: "Connector name", Check: connectorName}
-	ConnectorClass = config.Key[string]{Name: "connector.class", Doc: "Class of the connector, as plugin lists show it, or one of its short names.", Required: true, Importance: config.High, Group: common, Order: 2, Width: config.Long, Display: "Connector class"}
-	PluginVersion  = config.Key[string]{Name: "connector.plugin.version", Doc: "Version of the connector: that of the binary, the only one there is.", Group: common, Order: 3, Width: config.MediumW, Display: "Connector version"}
-	TasksMax       = config.Key[int32]{Name: "tasks.max", Doc: "Largest number of tasks that the connector may make.", Default: 1, Importance: config.High, Group: common, Order: 4, Width: config.Short, Display: "Tasks max", Check: config.AtLeast[int32](1)}
-	tasksEnforce   = config.Key[bool]{Name: "tasks.max.enforce", Doc: "Whether a connector that makes more tasks than tasks.max fails.", Default: true, Importance: config.Low, Group: common, Order: 5, Width: config.Short, Display: "Enforce tasks max"}
+	Name            = config.Key[string]{Name: "name", Doc: "Name of the connector, unique among those that the workers share.", Required: true, Importance: config.High, Group: common, Order: 1, Width: config.MediumW, Display: "Connector name", Check: connectorName}
+	ConnectorClass  = config.Key[string]{Name: "connector.class", Doc: "Class of the connector, as plugin lists show it, or one of its short names.", Required: true, Importance: config.High, Group: common, Order: 2, Width: config.Long, Display: "Connector class"}
+	PluginVersion   = config.Key[string]{Name: "connector.plugin.version", Doc: "Version of the connector: that of the binary, the only one there is.", Group: common, Order: 3, Width: config.MediumW, Display: "Connector version"}
+	TasksMax        = config.Key[int32]{Name: "tasks.max", Doc: "Largest number of tasks that the connector may make.", Default: 1, Importance: config.High, Group: common, Order: 4, Width: config.Short, Display: "Tasks max", Check: config.AtLeast[int32](1)}
+	TasksMaxEnforce = config.Key[bool]{Name: "tasks.max.enforce", Doc: "Whether a connector that makes more tasks than tasks.max fails.", Default: true, Importance: config.Low, Group: common, Order: 5, Width: config.Short, Display: "Enforce tasks max"}
 
 	KeyConverter    = config.Key[config.Class]{Name: "key.converter", Doc: "Converter of keys, in place of the worker's.", Importance: config.Low, Group: common, Order: 6, Width: config.Short, Display: "Key converter class"}
 	ValueConverter  = config.Key[config.Class]{Name: "value.converter", Doc: "Converter of values, in place of the worker's.", Importance: config.Low, Group: common, Order: 8, Width: config.Short, Display: "Value converter class"}
@@ -62,7 +62,7 @@ var (
 )
 
 var (
-	shared = config.Define(Name, ConnectorClass, PluginVersion, TasksMax, tasksEnforce,
+	shared = config.Define(Name, ConnectorClass, PluginVersion, TasksMax, TasksMaxEnforce,
 		KeyConverter, keyConverterVersion, ValueConverter, valueConverterVersion, HeaderConverter, headerConverterVersion,
 		Transforms, Predicates, ConfigReload,
 		ErrorsRetryTimeout, ErrorsRetryDelayMax, ErrorsTolerance, ErrorsLogEnable, ErrorsLogIncludeMessages)
@@ -73,7 +73,7 @@ var (
 )
 
 // TasksEnforced reports whether a connector may make no more tasks than tasks.max.
-func TasksEnforced(v config.Values) bool { return tasksEnforce.Get(v) }
+func TasksEnforced(v config.Values) bool { return TasksMaxEnforce.Get(v) }
 
 func converterVersion(half string, order int) config.Key[string] {
 	return config.Key[string]{Name: half + ".converter.plugin.version", Doc: "Version of the converter: that of the binary, the only one there is.", Importance: config.Low,

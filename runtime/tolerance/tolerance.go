@@ -1,25 +1,18 @@
-// Package tolerance is what errors.* settings mean: an operation on a record is
-// tried again while a retry can help, and a record that still fails stops its task
-// or is skipped and reported.
 package tolerance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"millrace/connectors"
-	"millrace/runtime"
-	"millrace/runtime/settings"
-	"millrace/schema/config"
+	"millrace/schema"
 )
 
-// Stage is what was being done to a record, in Connect's words.
+// A Stage is where in a record's way something failed, in Connect's spelling.
 type Stage string
 
 // Connect's stages.
@@ -29,112 +22,144 @@ const (
 	ValueConverter  Stage = "VALUE_CONVERTER"
 	HeaderConverter Stage = "HEADER_CONVERTER"
 	TaskPut         Stage = "TASK_PUT"
+	TaskPoll        Stage = "TASK_POLL"
 	Produce         Stage = "KAFKA_PRODUCE"
+	Consume         Stage = "KAFKA_CONSUME"
 )
 
-// A Failure is a record that failed: in which stage, in which class, where the
-// record lies and why. It is the error with which a task fails.
+// Config is what a connector's errors.* settings say.
+type Config struct {
+	RetryTimeout  time.Duration // in all, for what is retriable; 0 never tries again, negative for ever
+	RetryDelayMax time.Duration // between two tries
+	TolerateAll   bool
+	Log           bool // a line for each record that failed
+	LogMessages   bool // with where it stands; values are never logged
+
+	DeadLetterTopic       string // "" for none
+	DeadLetterReplication int16
+	DeadLetterContext     bool // headers that say what failed
+}
+
+// A Failure is one record's failure.
 type Failure struct {
-	Task  runtime.TaskID
-	Stage Stage
-	Class string // of the converter, transform or task
-	Where string // "topic orders, partition 0, offset 42", "LSN 0/3A1F2B8"
-	Err   error
+	Stage  Stage
+	Class  string         // of the transform, converter or connector
+	Where  string         // names the record: "topic orders, partition 0, offset 42" or a source's position
+	Origin *schema.Origin // of a sink's record; nil in sources
+	Err    error
 }
 
-func (f *Failure) Error() string {
-	return fmt.Sprintf("%s of the record at %s in %s: %v", strings.ToLower(strings.ReplaceAll(string(f.Stage), "_", " ")), f.Where, f.Class, f.Err)
+// A RecordError fails a task because of one record.
+type RecordError struct {
+	Failure
+	Task string
 }
 
-func (f *Failure) Unwrap() error { return f.Err }
-
-// A Policy is a connector's errors.* settings for one task. Its counters may be read
-// at any time; Try is called by one goroutine per stage.
-type Policy struct {
-	task     runtime.TaskID
-	lg       *slog.Logger
-	timeout  time.Duration // of all tries together; negative: none
-	delayMax time.Duration
-	tolerate bool
-	logged   bool
-	messages bool
-
-	Failures, Retries, Skipped atomic.Int64
-}
-
-// New reads a policy from a connector's configuration.
-func New(task runtime.TaskID, v config.Values, lg *slog.Logger) *Policy {
-	p := &Policy{
-		task: task, lg: lg, timeout: settings.ErrorsRetryTimeout.Get(v), delayMax: settings.ErrorsRetryDelayMax.Get(v),
-		tolerate: strings.EqualFold(settings.ErrorsTolerance.Get(v), "all"),
-		logged:   settings.ErrorsLogEnable.Get(v), messages: settings.ErrorsLogIncludeMessages.Get(v),
+func (e *RecordError) Error() string {
+	where := ""
+	if e.Where != "" {
+		where = " at " + e.Where
 	}
-	return p
+	return fmt.Sprintf("record%s failed in stage %s (%s): %v", where, e.Stage, e.Class, e.Err)
+}
+
+func (e *RecordError) Unwrap() error { return e.Err }
+
+// An Operator handles a task's failures. It is used by one goroutine at a time, but
+// for its counters.
+type Operator struct {
+	cfg     Config
+	task    string // "orders-0"
+	lg      *slog.Logger
+	letters *DeadLetters // nil: none
+
+	Failures, Skipped, Retries, Logged atomic.Int64
+}
+
+// New makes an operator. letters may be nil.
+func New(cfg Config, task string, lg *slog.Logger, letters *DeadLetters) *Operator {
+	return &Operator{cfg: cfg, task: task, lg: lg, letters: letters}
 }
 
 // Tolerates reports whether records that fail are skipped.
-func (p *Policy) Tolerates() bool { return p.tolerate }
+func (o *Operator) Tolerates() bool { return o.cfg.TolerateAll }
 
+// Handle is called when an attempt failed. While that can help it calls again, which
+// is one more attempt; nil from it, or from Handle, is success. skip says that the
+// record shall be left out; otherwise the error fails the task.
+func (o *Operator) Handle(ctx context.Context, f Failure, again func() error) (skip bool, err error) {
+	if again != nil && connectors.IsRetriable(f.Err) {
+		if f.Err = o.retry(ctx, f, again); f.Err == nil {
+			return false, nil
+		}
+		if ctx.Err() != nil {
+			return false, ctx.Err()
+		}
+	}
+	return o.Report(ctx, f)
+}
+
+// firstDelay is the pause before the first retry, as in Connect.
 const firstDelay = 300 * time.Millisecond
 
-// Retry calls do until it succeeds, fails for good, the time for retries is over or
-// ctx ends. Only errors marked retriable are tried again. The last error is
-// returned.
-func (p *Policy) Retry(ctx context.Context, do func() error) error {
-	err := do()
-	if err == nil || p.timeout == 0 || !connectors.IsRetriable(err) {
-		return err
+func (o *Operator) retry(ctx context.Context, f Failure, again func() error) error {
+	if o.cfg.RetryTimeout == 0 {
+		return f.Err
 	}
-	end := time.Now().Add(p.timeout)
-	for delay := firstDelay; ; delay *= 2 {
-		delay = min(delay, p.delayMax)
-		wait := delay - time.Duration(rand.Int64N(int64(delay/5)+1)) // workers that failed together do not come back together
-		if p.timeout > 0 {
-			left := time.Until(end)
-			if left <= 0 {
-				return err
-			}
-			wait = min(wait, left)
+	end := time.Now().Add(o.cfg.RetryTimeout)
+	for n := 0; ; n++ {
+		d := Backoff(n, firstDelay, o.cfg.RetryDelayMax)
+		if o.cfg.RetryTimeout > 0 && time.Now().Add(d).After(end) {
+			return fmt.Errorf("given up after %d tries: %w", n+1, f.Err)
 		}
 		select {
 		case <-ctx.Done():
-			return err
-		case <-time.After(wait):
+			return ctx.Err()
+		case <-time.After(d):
 		}
-		p.Retries.Add(1)
-		if err = do(); err == nil || !connectors.IsRetriable(err) {
+		o.Retries.Add(1)
+		if err := again(); err == nil || !connectors.IsRetriable(err) {
 			return err
+		} else {
+			f.Err = err
 		}
 	}
 }
 
-// Failed says what becomes of a record that failed: nil when it is skipped, else the
-// error that ends the task. Where is called only when its text is needed.
-func (p *Policy) Failed(stage Stage, class string, err error, where func() string) error {
-	p.Failures.Add(1)
-	f := &Failure{Task: p.task, Stage: stage, Class: class, Err: err}
-	if p.logged || !p.tolerate {
-		f.Where = where()
+// Backoff is the pause before try n: first doubling up to most, spread by a fifth so
+// that many tasks do not come back together.
+func Backoff(n int, first, most time.Duration) time.Duration {
+	d := most
+	if n < 30 && first<<n > 0 && first<<n < most {
+		d = first << n
 	}
-	if p.logged {
-		attrs := []any{"stage", string(stage), "class", class, "err", err, "skipped", p.tolerate}
-		if p.messages {
-			attrs = append(attrs, "record", f.Where)
-		}
-		p.lg.Error("record failed", attrs...)
-	}
-	if !p.tolerate {
-		return f
-	}
-	p.Skipped.Add(1)
-	return nil
+	return d - time.Duration(rand.Int64N(int64(d)/5+1))
 }
 
-// FailureOf is the record failure in err's chain, or nil.
-func FailureOf(err error) *Failure {
-	var f *Failure
-	if errors.As(err, &f) {
-		return f
+// Report handles a failure that no retry mends.
+func (o *Operator) Report(ctx context.Context, f Failure) (skip bool, err error) {
+	o.Failures.Add(1)
+	o.log(f)
+	if !o.cfg.TolerateAll {
+		return false, &RecordError{f, o.task}
 	}
-	return nil
+	if o.letters != nil && f.Origin != nil {
+		if err := o.letters.Send(ctx, f); err != nil {
+			return false, err
+		}
+	}
+	o.Skipped.Add(1)
+	return true, nil
+}
+
+func (o *Operator) log(f Failure) {
+	if !o.cfg.Log {
+		return
+	}
+	o.Logged.Add(1)
+	args := []any{"task", o.task, "stage", string(f.Stage), "class", f.Class, "err", f.Err}
+	if o.cfg.LogMessages && f.Where != "" {
+		args = append(args, "record", f.Where)
+	}
+	o.lg.Error(fmt.Sprintf("Error encountered in task %s. Executing stage '%s' with class '%s'", o.task, f.Stage, f.Class), args...)
 }

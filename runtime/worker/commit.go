@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -13,72 +12,101 @@ import (
 	"millrace/runtime/store"
 )
 
-// A committer stores a source's offsets with the task's own client, so that a task
-// that was cut off cannot, and then tells the source.
+// committer stores a source task's offsets with the task's own client and, only after
+// they are acknowledged, tells the task.
 type committer struct {
-	connector string
-	topic     string
-	every     time.Duration
-	codec     *store.Codec
 	client    *kgo.Client
-	flight    *inflight
-	done      func(ctx context.Context, offsets []connectors.Offset) error
+	topic     string
+	connector string
+	codec     *store.Codec // of the goroutine that commits
+	keys      *store.Codec // of the stage that shapes
+	inflight  *inflight
+	task      connectors.SourceTask
+	interval  time.Duration
+	timeout   time.Duration
 	lg        *slog.Logger
 
-	untold []connectors.Offset // stored, but the source could not be told
+	untold []keyed // stored, but the task's Commit failed
 }
 
-// run stores offsets at its interval, and once more when the producer has ended.
-func (c *committer) run(ctx context.Context) error {
-	tick := time.NewTicker(c.every)
+// key names an offset's source partition. It is called by the stage that shapes, with
+// a codec of its own.
+func (c *committer) key(o connectors.Offset) (string, error) {
+	b, err := c.keys.AppendKey(nil, c.connector, o.Partition)
+	return string(b), err
+}
+
+// run commits every interval until stop is closed. hard ends it at once.
+func (c *committer) run(hard context.Context, stop <-chan struct{}) {
+	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	for {
 		select {
 		case <-tick.C:
-			if err := c.commit(ctx); err != nil {
-				return err
-			}
-		case <-c.flight.ended:
-			if c.flight.err() != nil || ctx.Err() != nil {
-				return nil
-			}
-			return c.commit(ctx)
-		case <-ctx.Done():
-			return nil
+			c.commit(hard)
+		case <-stop:
+			return
+		case <-hard.Done():
+			return
 		}
 	}
 }
 
-// commit stores what may be stored. The source is told only when it is on stable
-// storage: only then may the database forget.
-func (c *committer) commit(ctx context.Context) (err error) {
-	offsets := c.flight.take()
+// commit stores what is committable. What fails is logged and tried again next time.
+func (c *committer) commit(hard context.Context) {
+	offsets := c.inflight.take()
+	if len(offsets) == 0 && len(c.untold) == 0 {
+		return
+	}
 	if len(offsets) > 0 {
-		records := make([]*kgo.Record, len(offsets))
-		for i, o := range offsets {
-			r, err := c.codec.Record(c.connector, o)
-			if err != nil {
-				return fmt.Errorf("store offsets: %w", err)
+		ctx, cancel := context.WithTimeout(hard, c.timeout)
+		err := c.store(ctx, offsets)
+		cancel()
+		if err != nil {
+			c.inflight.giveBack(offsets)
+			if hard.Err() == nil {
+				c.lg.Error("offsets could not be committed; they are tried again", "topic", c.topic, "err", err)
 			}
-			r.Topic, r.Partition = c.topic, -1
-			records[i] = r
-		}
-		if err := c.client.ProduceSync(ctx, records...).FirstErr(); err != nil {
-			if ctx.Err() != nil {
-				return nil // cut off: the next owner repeats
-			}
-			return connectors.Retriable(fmt.Errorf("store offsets in topic %s: %w", c.topic, err))
+			return
 		}
 	}
-	told := mergeOffsets(c.untold, offsets)
+	done := merged(c.untold, offsets)
 	c.untold = nil
-	if len(told) == 0 {
-		return nil
+	told := make([]connectors.Offset, len(done))
+	for i, o := range done {
+		told[i] = o.Offset
 	}
-	defer recovered(&err, "commit to the source")
-	if err := c.done(ctx, told); err != nil && !errors.Is(err, context.Canceled) {
-		c.lg.Warn("the source was not told which offsets are stored; it will be with the next", "err", err)
-		c.untold = told
+	if err := guard("commit", func() error { return c.task.Commit(hard, told) }); err != nil {
+		c.untold = done
+		if hard.Err() == nil {
+			c.lg.Warn("the source was not told of committed offsets; it is with the next commit", "err", err)
+		}
+	}
+}
+
+// merged are both, the newer of each source partition alone.
+func merged(old, newer []keyed) []keyed {
+	if len(old) == 0 {
+		return newer
+	}
+	f := inflight{at: map[string]int{}}
+	f.merge(old)
+	f.merge(newer)
+	return f.ready
+}
+
+func (c *committer) store(ctx context.Context, offsets []keyed) error {
+	rs := make([]*kgo.Record, 0, len(offsets))
+	for _, o := range offsets {
+		r, err := c.codec.Record(c.connector, o.Offset)
+		if err != nil {
+			return err
+		}
+		r.Topic, r.Partition = c.topic, byKey
+		rs = append(rs, r)
+	}
+	if err := c.client.ProduceSync(ctx, rs...).FirstErr(); err != nil {
+		return fmt.Errorf("write offsets to topic %q: %w", c.topic, err)
 	}
 	return nil
 }

@@ -1,11 +1,12 @@
-// Package worker runs this process's tasks.
+// Package worker runs connectors and tasks in this process. It knows nothing of other
+// workers: what shall run here, package herder says.
 //
-// A source task is a pipeline: its reader emits batches, they are shaped
-// (transformed and converted), produced to the log, and the offsets follow the
-// acknowledgements: see source.go. A sink task is one loop over a consumer of its
-// connector's group: see sink.go. Batches cross channels, records do not; all
-// queues are bounded, so that a slow log or target holds the reader back.
+// A source task is a short pipeline: its reader, then shape (transforms and
+// converters), then produce. Batches cross from one to the next, records do not; the
+// channels hold one batch each, so that a slow log holds the reader back. Offsets
+// follow acknowledgements: see [inflight].
 //
-// The worker does what it is told: which tasks run here, and what becomes of one
-// that failed, is the herder's to say.
+// A task that is told to stop finishes what it has emitted. One that outlives its
+// grace is abandoned: its client is closed, so nothing of it reaches the log, and it
+// reports no state any more.
 package worker

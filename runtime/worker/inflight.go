@@ -5,141 +5,122 @@ import (
 	"sync"
 
 	"millrace/connectors"
-	"millrace/schema"
 )
 
-// producerBytes is how many bytes of records the producer of a task may hold; a
-// larger batch travels alone.
-const producerBytes = 8 << 20
-
-// inflight keeps the batches that were handed to the producer, in source order, and
-// follows their acknowledgements. Offsets follow acknowledgements: an offset may be
-// stored only when every record of its batch and of all batches before it is in the
-// log.
+// inflight follows a task's batches from the log's client to their acknowledgement.
+// Batches may be acknowledged in any order; an offset becomes committable when its
+// batch and all batches before it are acknowledged, since that is what a source
+// promises with it.
 type inflight struct {
-	limit  int64
-	failed chan struct{} // closed at the first failure
-	ended  chan struct{} // closed when nothing more comes and all is acknowledged, or the task failed
+	most int64 // bytes on their way; a larger batch travels alone
 
 	mu      sync.Mutex // guards the fields below
+	queue   []*flight  // in the order of emission; the first one is not acknowledged
 	bytes   int64
-	batches []*shaped // a queue: the oldest first
-	ready   []connectors.Offset
-	moved   chan struct{} // closed and replaced when bytes shrink
-	first   error
+	ready   []keyed        // committable, one per source partition
+	at      map[string]int // index in ready by key
+	changed chan struct{}  // closed and replaced whenever a batch is acknowledged
 }
 
-func newInflight(limit int64) *inflight {
-	return &inflight{limit: limit, failed: make(chan struct{}), ended: make(chan struct{}), moved: make(chan struct{})}
+// flight is a batch on its way.
+type flight struct {
+	bytes   int64
+	offsets []keyed
+	acked   bool
 }
 
-// admit takes a batch in once there is room for it: nothing is before it, or its
-// bytes fit beside what is.
-func (f *inflight) admit(ctx context.Context, s *shaped) error {
+// keyed is an offset with the bytes that name its source partition.
+type keyed struct {
+	key string
+	connectors.Offset
+}
+
+func newInflight(most int64) *inflight {
+	return &inflight{most: most, at: map[string]int{}, changed: make(chan struct{})}
+}
+
+// add waits until there is room for a batch and puts it at the end.
+func (f *inflight) add(ctx context.Context, fl *flight) error {
 	for {
 		f.mu.Lock()
-		if f.first != nil {
-			defer f.mu.Unlock()
-			return f.first
-		}
-		if f.bytes == 0 || f.bytes+s.bytes <= f.limit {
-			f.bytes += s.bytes
-			s.open = len(s.records) + 1 // taken back by whoever sends them
-			f.batches = append(f.batches, s)
+		if f.bytes == 0 || f.bytes+fl.bytes <= f.most {
+			f.bytes += fl.bytes
+			f.queue = append(f.queue, fl)
 			f.mu.Unlock()
 			return nil
 		}
-		moved := f.moved
+		changed := f.changed
 		f.mu.Unlock()
 		select {
-		case <-moved:
-		case <-f.failed:
+		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// acked notes that a record of s is in the log, or will never be.
-func (f *inflight) acked(s *shaped, err error) {
+// ack says that all records of a batch are acknowledged.
+func (f *inflight) ack(fl *flight) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err != nil && f.first == nil {
-		f.first = err
-		close(f.failed)
-	}
-	s.open--
-	if s.open > 0 {
-		return
-	}
-	f.bytes -= s.bytes
-	close(f.moved)
-	f.moved = make(chan struct{})
-	if f.first != nil {
-		return // no offset moves any more
-	}
+	fl.acked = true
+	f.bytes -= fl.bytes
 	n := 0
-	for n < len(f.batches) && f.batches[n].open == 0 {
-		done := f.batches[n]
-		f.ready = mergeOffsets(f.ready, done.offsets)
-		f.batches[n] = nil
-		done.free()
+	for n < len(f.queue) && f.queue[n].acked {
+		f.merge(f.queue[n].offsets)
+		f.queue[n] = nil
 		n++
 	}
-	f.batches = f.batches[n:]
-	if len(f.batches) == 0 {
-		f.batches = nil // give up what the queue has grown to
-	}
+	f.queue = f.queue[n:]
+	close(f.changed)
+	f.changed = make(chan struct{})
 }
 
-// mergeOffsets puts offsets behind those that are ready, one for each source
-// partition: a later one replaces an earlier one.
-func mergeOffsets(ready, more []connectors.Offset) []connectors.Offset {
-next:
-	for _, o := range more {
-		for i := len(ready) - 1; i >= 0; i-- {
-			if schema.EqualValues(ready[i].Partition, o.Partition) {
-				ready[i] = o
-				continue next
-			}
+func (f *inflight) merge(offsets []keyed) {
+	for _, o := range offsets {
+		if i, ok := f.at[o.key]; ok {
+			f.ready[i] = o
+			continue
 		}
-		ready = append(ready, o)
+		f.at[o.key] = len(f.ready)
+		f.ready = append(f.ready, o)
 	}
-	return ready
 }
 
-// take returns the offsets that may be stored and forgets them.
-func (f *inflight) take() []connectors.Offset {
+// take returns the committable offsets and forgets them.
+func (f *inflight) take() []keyed {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	r := f.ready
-	f.ready = nil
-	return r
+	out := f.ready
+	f.ready, f.at = nil, map[string]int{}
+	return out
 }
 
-func (f *inflight) err() error {
+// giveBack returns offsets that could not be committed; newer ones of the same source
+// partitions stay.
+func (f *inflight) giveBack(offsets []keyed) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.first
+	newer := f.ready
+	f.ready, f.at = nil, map[string]int{}
+	f.merge(offsets)
+	f.merge(newer)
 }
 
-// wait returns when everything that was admitted is acknowledged.
-func (f *inflight) wait(ctx context.Context) error {
+// drain waits until every batch is acknowledged.
+func (f *inflight) drain(ctx context.Context) error {
 	for {
 		f.mu.Lock()
-		first, left, moved := f.first, len(f.batches), f.moved
-		f.mu.Unlock()
-		if first != nil || left == 0 {
-			return first
+		if len(f.queue) == 0 {
+			f.mu.Unlock()
+			return nil
 		}
+		changed := f.changed
+		f.mu.Unlock()
 		select {
-		case <-moved:
-		case <-f.failed:
+		case <-changed:
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
-
-// end says that nothing more is admitted.
-func (f *inflight) end() { close(f.ended) }

@@ -5,476 +5,540 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
-	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/connectors"
-	"millrace/runtime/settings"
 	"millrace/runtime/tolerance"
 	"millrace/schema"
-	"millrace/schema/javatext"
 )
 
-// Bounds of a sink task.
 const (
-	fetchBytes  = 4 << 20     // in flight from the log
-	pollRecords = 2000        // of one Put
-	idlePut     = time.Second // Put comes at least this often
-	retryFirst  = 300 * time.Millisecond
-	retryMost   = 10 * time.Second
+	maxPollRecords = connectors.MaxBatchRecords
+	maxFetchBytes  = 4 << 20
+	putEvery       = time.Second // an idle task is given an empty batch
 )
 
-// A sinkTask reads the partitions that its group gives it and hands their records to
-// a sink. The loop and the group's callbacks take turns (the client blocks one while
-// the other runs), so the sink's methods are never called at once.
+// sinkTask is one run of a sink task. One goroutine, run's, calls the connector and
+// owns all that is not said otherwise; the client's group goroutines hand it what
+// concerns partitions.
 type sinkTask struct {
-	r      *running
-	class  string
-	sink   connectors.SinkTask
-	opts   []kgo.Opt
-	client *kgo.Client
-	hard   context.Context // the run's; callbacks come without one
-	opener *opener
-	policy *tolerance.Policy
-	dead   *deadLetters
-	lg     *slog.Logger
-	every  time.Duration // between commits
-	reset  string        // auto.offset.reset, for messages
-	topics []string
-	regex  *javatext.Regexp
-	onUse  func(topic string)
+	client  *kgo.Client
+	admin   *kadm.Client
+	sink    connectors.SinkTask
+	gate    *gate
+	shaper  *shaper
+	letters *tolerance.DeadLetters // nil: none
+	used    func(topic string)
+	reset   string // auto.offset.reset: earliest, latest or none
+	every   time.Duration
+	timeout time.Duration // of a commit
+	lg      *slog.Logger
 
-	mu       sync.Mutex // guards what follows; held while the sink works
-	parts    map[connectors.TopicPartition]*progress
-	pending  []schema.Record // polled and not taken by the sink yet
-	used     map[string]bool
-	callback error         // what went wrong in a callback
-	woken    chan struct{} // of one: callback is set
+	calls chan *call
+	ended chan struct{}
+	wake  atomic.Pointer[context.CancelFunc] // ends the poll that runs
+
+	parts   map[connectors.TopicPartition]*part
+	pending []schema.Record // Put did not take them yet
+	tries   int             // of pending
+	lastPut time.Time
 }
 
-// progress is how far a partition is.
-type progress struct {
-	read      int64 // the offset after the last record that was polled, -1 before the first
-	delivered int64 // after the last record that the sink took
-	flushed   int64 // what the sink says it is done with
+// part is a partition that the task has.
+type part struct {
+	position  int64 // of the next record to read
+	delivered int64 // behind the last record that Put took
+	flushed   int64 // as Flush returned
 	committed int64
 }
 
-// commitable is the offset that may be committed, -1 for none: what the sink is done
-// with, and beyond it what no sink has to see (filtered and skipped records).
-func (p *progress) commitable(pending bool) int64 {
-	if p.flushed >= p.delivered && !pending {
-		return p.read
-	}
-	return p.flushed
+// call is something about partitions that the group wants done.
+type call struct {
+	open   map[string]map[int32]kgo.Offset // what is assigned, at the committed offsets; adjusted in place
+	gone   map[string][]int32              // what is taken away
+	lost   bool
+	result chan error
 }
 
-func (w *Worker) newSink(r *running, p connectors.SinkPlugin, connector, raw map[string]string, lg *slog.Logger) (task, error) {
-	common, err := parsed(settings.Sink, connector)
-	if err != nil {
-		return nil, err
-	}
-	v, err := parsed(p.Config, raw)
-	if err != nil {
-		return nil, err
-	}
-	t := &sinkTask{
-		r: r, class: settings.ClassOf(p.Info), lg: lg, every: w.c.Settings.OffsetFlushInterval,
-		policy: tolerance.New(r.id, common, lg), parts: map[connectors.TopicPartition]*progress{},
-		used: map[string]bool{}, woken: make(chan struct{}, 1),
-		onUse: func(topic string) { w.c.UsedTopic(r.id, topic) },
-	}
-	t.topics = settings.Topics.Get(common)
-	if pattern := settings.TopicsRegex.Get(common); pattern != "" {
-		if t.regex, err = javatext.Compile(pattern); err != nil {
-			return nil, connectors.BadConfig(fmt.Errorf("topics.regex %s: %w", pattern, err))
-		}
-	}
-	if t.dead, err = w.newDeadLetters(r.id, common, connector, lg); err != nil {
-		return nil, err
-	}
-	if t.opener, err = w.newOpener(connector, t.policy, t.dead.send); err != nil {
-		return nil, err
-	}
-	cc := w.Context(r.id.Connector)
-	cc.Task, cc.Log, cc.Offsets, cc.Report = r.id.Task, lg, nil, t.report
-	if t.sink, err = p.NewTask(cc, v); err != nil {
-		return nil, err
-	}
-	t.opts, err = w.consumerOpts(connector, t, lg)
-	return t, err
-}
-
-func (w *Worker) consumerOpts(raw map[string]string, t *sinkTask, lg *slog.Logger) ([]kgo.Opt, error) {
-	own, err := w.clientOpts("consumer", consumerKeys, raw, lg)
-	if err != nil {
-		return nil, err
-	}
-	t.reset = "earliest"
-	if r, ok := w.c.Settings.Properties["consumer.auto.offset.reset"]; ok {
-		t.reset = r
-	}
-	if r, ok := raw["consumer.override.auto.offset.reset"]; ok {
-		t.reset = r
-	}
-	return slices.Concat(w.c.Log.ClientOpts(), []kgo.Opt{
-		kgo.ClientID("connector-consumer-" + t.r.id.String()), kgo.WithLogger(clientLog{lg}),
-		kgo.ConsumerGroup("connect-" + t.r.id.Connector), kgo.ConsumeTopics(t.topics...),
+// options are what the group client needs beyond those of every client.
+func (t *sinkTask) options() []kgo.Opt {
+	return []kgo.Opt{
+		kgo.DisableAutoCommit(),
 		kgo.Balancers(kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()),
-		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.FetchIsolationLevel(kgo.ReadCommitted()),
-		kgo.FetchMaxBytes(fetchBytes), kgo.FetchMaxPartitionBytes(fetchBytes / 4), kgo.MaxConcurrentFetches(1),
-		kgo.DisableAutoCommit(), kgo.BlockRebalanceOnPoll(),
-		kgo.OnPartitionsAssigned(t.assigned), kgo.OnPartitionsRevoked(t.revoked), kgo.OnPartitionsLost(t.lost),
-		kgo.AdjustFetchOffsetsFn(t.adjust),
-	}, own), nil
+		kgo.FetchMaxBytes(maxFetchBytes),
+		kgo.MaxConcurrentFetches(4),
+		kgo.ConsumeResetOffset(kgo.NoResetOffset().AtStart()), // out of range is decided here, see place
+		kgo.MetadataMaxAge(5 * time.Second),                   // topics may appear later
+		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
+			return at, t.ask(ctx, &call{open: at})
+		}),
+		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) {
+			_ = t.ask(ctx, &call{gone: gone}) // what failed there fails the task
+		}),
+		kgo.OnPartitionsLost(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) {
+			_ = t.ask(ctx, &call{gone: gone, lost: true})
+		}),
+	}
 }
 
-// report is what the sink's context offers for records that the target refuses.
-func (t *sinkTask) report(ctx context.Context, r schema.Record, cause error) error {
-	where := func() string { return originText(r.Origin) }
-	if err := t.policy.Failed(tolerance.TaskPut, t.class, cause, where); err != nil {
-		return err
-	}
-	return t.dead.send(ctx, r.Origin, tolerance.TaskPut, t.class, cause)
-}
-
-// run polls and puts until ctx ends; then it flushes, commits and gives the
-// partitions back. After hard no method of the client reaches the log.
-func (t *sinkTask) run(ctx, hard context.Context) (err error) {
-	defer t.dead.close()
-	t.hard = hard
-	if t.client, err = kgo.NewClient(t.opts...); err != nil {
-		return connectors.BadConfig(fmt.Errorf("consumer: %w", err))
-	}
-	defer t.client.CloseAllowingRebalance()
-	defer context.AfterFunc(hard, t.client.CloseAllowingRebalance)()
-	if t.regex != nil {
-		watching, stop := context.WithCancel(ctx)
-		defer stop()
-		if err := t.subscribe(watching); err != nil {
-			return err
-		}
-		go t.follow(watching)
-	}
-	done := make(chan error, 1)
-	go func() { // a sink that ignores its context is left behind when the task is cut off
-		var err error
-		defer func() { done <- err }()
-		defer recovered(&err, "write to the sink")
-		err = t.loop(ctx, hard)
-		err = errors.Join(err, t.finish(hard, err != nil))
-	}()
+// ask has run's goroutine serve a call and waits for it.
+func (t *sinkTask) ask(ctx context.Context, c *call) error {
+	c.result = make(chan error, 1)
 	select {
-	case err := <-done:
+	case t.calls <- c:
+	case <-t.ended:
+		return errEnded
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if wake := t.wake.Load(); wake != nil {
+		(*wake)()
+	}
+	select {
+	case err := <-c.result:
 		return err
-	case <-hard.Done():
-		return hard.Err()
+	case <-t.ended:
+		return errEnded
 	}
 }
 
-// loop is the task's work: poll, put, and commit now and then.
-func (t *sinkTask) loop(ctx, hard context.Context) error {
-	commit := time.NewTicker(t.every)
-	defer commit.Stop()
-	paused := false
-	for {
-		if now := t.r.gate.isClosed(); now != paused {
-			paused = now
-			t.pause(paused)
-		}
-		if err := t.poll(ctx, paused); err != nil {
-			return err
-		}
-		if ctx.Err() != nil {
-			return nil
-		}
-		if !paused {
-			if err := t.put(ctx, hard); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-commit.C:
-			if err := t.commit(hard); err != nil {
-				return err
-			}
-		default:
-		}
-		t.client.AllowRebalance()
-		if err := t.callbackError(); err != nil {
-			return err
-		}
-	}
+var errEnded = errors.New("the task has ended")
+
+// run carries records from the log to the sink until ctx ends or something fails.
+// Then it commits what the sink has flushed and leaves the group. After hard nothing
+// of this task reaches the log.
+func (t *sinkTask) run(ctx, hard context.Context) (err error) {
+	defer context.AfterFunc(hard, t.client.Close)()
+	defer t.client.CloseAllowingRebalance()
+	defer close(t.ended)
+	defer func() { err = errors.Join(err, t.finish(hard, err == nil)) }()
+	return guard("sink", func() error { return t.loop(ctx, hard) })
 }
 
-// poll fetches what is there, or waits for it, at most until the next idle Put.
-func (t *sinkTask) poll(ctx context.Context, paused bool) error {
-	wait, cancel := context.WithTimeout(ctx, idlePut)
-	defer cancel()
-	stop := make(chan struct{})
-	defer close(stop)
-	go func() { // a change of the gate or a failed callback ends the wait
-		select {
-		case <-t.r.gate.moved:
-		case <-t.woken:
-		case <-stop:
-		}
-		cancel()
-	}()
-	fetches := t.client.PollRecords(wait, pollRecords)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var failure error
-	fetches.EachError(func(topic string, partition int32, err error) {
-		if failure == nil && !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) && !errors.Is(err, kgo.ErrClientClosed) {
-			failure = t.fetchError(topic, partition, err)
-		}
-	})
-	if failure != nil {
-		return failure
-	}
-	fetches.EachPartition(func(p kgo.FetchTopicPartition) {
-		if len(p.Records) > 0 && !t.used[p.Topic] {
-			t.used[p.Topic] = true
-			t.onUse(p.Topic)
-		}
-	})
-	return t.open(ctx, fetches)
-}
-
-// open makes records of what was polled. Failed ones are skipped or end the task.
-func (t *sinkTask) open(ctx context.Context, fetches kgo.Fetches) error {
-	n := fetches.NumRecords()
-	if n == 0 {
+// finish gives all partitions back; what was put is flushed and committed first where
+// nothing failed.
+func (t *sinkTask) finish(hard context.Context, well bool) error {
+	if len(t.parts) == 0 {
 		return nil
 	}
-	t.pending = slices.Grow(t.pending, n)
-	t.opener.begin(n)
-	for it := fetches.RecordIter(); !it.Done(); {
-		k := it.Next()
-		p := t.parts[connectors.TopicPartition{Topic: k.Topic, Partition: k.Partition}]
-		if p == nil {
-			continue // taken away meanwhile
+	return guard("sink", func() error { return t.closeParts(hard, slices.Collect(maps.Keys(t.parts)), !well) })
+}
+
+func (t *sinkTask) loop(ctx, hard context.Context) error {
+	commits := time.NewTicker(t.every)
+	defer commits.Stop()
+	for {
+		// What concerns partitions goes before all else: the group waits for it.
+		select {
+		case c := <-t.calls:
+			if err := t.answer(hard, c); err != nil {
+				return err
+			}
+			continue
+		case <-ctx.Done():
+			return nil
+		default:
 		}
-		p.read = k.Offset + 1
-		r, keep, err := t.opener.open(ctx, k)
+		select {
+		case <-commits.C:
+			if err := t.commit(hard, slices.Collect(maps.Keys(t.parts))); err != nil {
+				return err
+			}
+			continue
+		case <-t.gate.passing():
+		default: // paused: the group and commits are all there is
+			select {
+			case c := <-t.calls:
+				if err := t.answer(hard, c); err != nil {
+					return err
+				}
+			case <-ctx.Done():
+			case <-t.gate.passing():
+			case <-time.After(min(t.every, putEvery)):
+			}
+			continue
+		}
+		if len(t.pending) > 0 {
+			if err := t.again(ctx, hard); err != nil {
+				return err
+			}
+			continue
+		}
+		records, err := t.poll(ctx, hard)
 		if err != nil {
 			return err
 		}
-		if keep {
-			t.pending = append(t.pending, r)
+		if len(records) > 0 || len(t.parts) > 0 && time.Since(t.lastPut) >= putEvery {
+			if err := t.put(hard, records); err != nil {
+				return err
+			}
 		}
+	}
+}
+
+// answer serves a call and lets its caller go on.
+func (t *sinkTask) answer(hard context.Context, c *call) error {
+	err := t.serve(hard, c)
+	c.result <- err
+	return err
+}
+
+// poll reads what is there, waiting for up to a second, and shapes it.
+func (t *sinkTask) poll(ctx, hard context.Context) ([]schema.Record, error) {
+	polling, cancel := context.WithTimeout(ctx, max(time.Millisecond, min(t.every, putEvery-time.Since(t.lastPut))))
+	defer cancel()
+	t.wake.Store(&cancel)
+	if len(t.calls) > 0 {
+		return nil, nil
+	}
+	fetches := t.client.PollRecords(polling, maxPollRecords)
+	var failed error
+	fetches.EachError(func(topic string, p int32, err error) {
+		if failed == nil {
+			failed = t.fetchError(hard, connectors.TopicPartition{Topic: topic, Partition: p}, err)
+		}
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	n := fetches.NumRecords()
+	if n == 0 {
+		return nil, nil
+	}
+	out := make([]schema.Record, 0, n)
+	origins := make([]schema.Origin, n)
+	i := 0
+	var err error
+	fetches.EachPartition(func(fp kgo.FetchTopicPartition) {
+		p := t.parts[connectors.TopicPartition{Topic: fp.Topic, Partition: fp.Partition}]
+		if p == nil || err != nil {
+			return // no longer ours
+		}
+		for _, kr := range fp.Records {
+			if kr.Offset < p.position {
+				continue // read before the position was moved
+			}
+			var r schema.Record
+			var keep bool
+			if r, keep, err = t.shaper.decode(hard, kr, &origins[i]); err != nil {
+				return
+			}
+			i++
+			p.position = kr.Offset + 1
+			if keep {
+				out = append(out, r)
+			}
+		}
+	})
+	return out, err
+}
+
+// fetchError decides what an error of reading means.
+func (t *sinkTask) fetchError(hard context.Context, tp connectors.TopicPartition, err error) error {
+	var loss *kgo.ErrDataLoss
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), errors.Is(err, errEnded):
+		return nil
+	case errors.Is(err, kerr.OffsetOutOfRange):
+		p := t.parts[tp]
+		if p == nil {
+			return nil
+		}
+		at, err := t.place(hard, tp, p.position)
+		if err != nil {
+			return err
+		}
+		if at != p.position {
+			*p = part{at, at, at, p.committed}
+			t.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{tp.Topic: {tp.Partition: {Epoch: -1, Offset: at}}})
+		}
+		return nil
+	case errors.As(err, &loss):
+		t.lg.Warn("the log lost records that were read before", "topic", tp.Topic, "partition", tp.Partition, "err", err)
+		return nil
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("read topic %s: %w; grant the right, then restart the task", tp.Topic, err)
+	case kerr.IsRetriable(err), errors.Is(err, kgo.ErrClientClosed):
+		return nil // the client goes on
+	}
+	return connectors.Retriable(fmt.Errorf("read topic %s: %w", tp.Topic, err))
+}
+
+// place finds the position to read from in a partition, for a position at that may
+// lie outside of what there is; at is negative where none is committed. What is lost
+// is said, and decided as auto.offset.reset wants.
+func (t *sinkTask) place(ctx context.Context, tp connectors.TopicPartition, at int64) (int64, error) {
+	start, end, err := t.bounds(ctx, tp)
+	if err != nil {
+		return 0, err
+	}
+	if at >= start && at <= end {
+		return at, nil
+	}
+	to := start
+	if t.reset == "latest" {
+		to = end
+	}
+	switch {
+	case at < 0 && t.reset == "none":
+		return 0, connectors.BadConfig(fmt.Errorf("no offset is committed for %s, and auto.offset.reset is none: set it to earliest or latest", tp))
+	case at < 0:
+		return to, nil
+	case t.reset == "none" && at < start:
+		return 0, fmt.Errorf("records %d-%d of %s are gone before they were read (retention), and auto.offset.reset is none: set it to earliest or latest to go on without them", at, start-1, tp)
+	case t.reset == "none":
+		return 0, fmt.Errorf("the committed offset %d of %s lies behind the end %d of the log, which lost records or was made anew; auto.offset.reset is none: set it to earliest or latest to go on", at, tp, end)
+	case at < start:
+		t.lg.Warn("records are gone before they were read", "topic", tp.Topic, "partition", tp.Partition, "lost", fmt.Sprintf("%d-%d", at, max(start, to)-1), "continues", to)
+	default:
+		t.lg.Warn("the committed offset lies behind the end of the log, which lost records or was made anew", "topic", tp.Topic, "partition", tp.Partition, "committed", at, "end", end, "continues", to)
+	}
+	return to, nil
+}
+
+func (t *sinkTask) bounds(ctx context.Context, tp connectors.TopicPartition) (start, end int64, err error) {
+	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		starts, err := t.admin.ListStartOffsets(ctx, tp.Topic)
+		if err == nil {
+			err = starts.Error()
+		}
+		ends, err2 := t.admin.ListEndOffsets(ctx, tp.Topic)
+		if err = errors.Join(err, err2); err == nil {
+			err = ends.Error()
+		}
+		if err == nil {
+			s, _ := starts.Lookup(tp.Topic, tp.Partition)
+			e, _ := ends.Lookup(tp.Topic, tp.Partition)
+			return s.Offset, e.Offset, nil
+		}
+		if ctx.Err() != nil {
+			return 0, 0, ctx.Err()
+		}
+		t.lg.Warn("the bounds of a partition are not known yet", "topic", tp.Topic, "partition", tp.Partition, "err", err)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return 0, 0, ctx.Err()
+		}
+	}
+}
+
+// put gives records to the sink. Those that it does not take yet stay pending.
+func (t *sinkTask) put(hard context.Context, records []schema.Record) error {
+	t.lastPut = time.Now()
+	err := t.sink.Put(hard, records)
+	taken := len(records)
+	if err != nil {
+		taken = 0
+		var part *connectors.PutError
+		if errors.As(err, &part) {
+			taken = min(max(part.Taken, 0), len(records))
+		}
+	}
+	for i := range records[:taken] {
+		o := records[i].Origin
+		if p := t.parts[connectors.TopicPartition{Topic: o.Topic, Partition: o.Partition}]; p != nil {
+			p.delivered = o.Offset + 1
+		}
+	}
+	switch {
+	case err == nil:
+		t.pending, t.tries = nil, 0
+		return nil
+	case hard.Err() != nil:
+		return hard.Err()
+	case !connectors.IsRetriable(err):
+		return err
+	}
+	if taken > 0 {
+		t.tries = 0
+	}
+	t.tries++
+	t.pending = records[taken:]
+	t.lg.Warn("the target did not take records; they are put again", "records", len(t.pending), "tries", t.tries, "err", err)
+	return nil
+}
+
+// again waits and then puts pending records once more.
+func (t *sinkTask) again(ctx, hard context.Context) error {
+	wait := time.NewTimer(tolerance.Backoff(t.tries-1, 300*time.Millisecond, time.Minute))
+	defer wait.Stop()
+	select {
+	case c := <-t.calls:
+		return t.answer(hard, c)
+	case <-ctx.Done():
+		return nil
+	case <-wait.C:
+		return t.put(hard, t.pending)
+	}
+}
+
+// serve does what the group wants.
+func (t *sinkTask) serve(hard context.Context, c *call) error {
+	if c.open != nil {
+		return t.openParts(hard, c.open)
+	}
+	var gone []connectors.TopicPartition
+	for topic, ps := range c.gone {
+		for _, p := range ps {
+			if tp := (connectors.TopicPartition{Topic: topic, Partition: p}); t.parts[tp] != nil {
+				gone = append(gone, tp)
+			}
+		}
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	return t.closeParts(hard, gone, c.lost)
+}
+
+// openParts tells the sink of new partitions and decides where to start in them.
+func (t *sinkTask) openParts(ctx context.Context, at map[string]map[int32]kgo.Offset) error {
+	var list []connectors.TopicPartition
+	for topic, ps := range at {
+		for p := range ps {
+			list = append(list, connectors.TopicPartition{Topic: topic, Partition: p})
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	slices.SortFunc(list, func(a, b connectors.TopicPartition) int {
+		if a.Topic != b.Topic {
+			if a.Topic < b.Topic {
+				return -1
+			}
+			return 1
+		}
+		return int(a.Partition - b.Partition)
+	})
+	known, err := t.sink.Open(ctx, list)
+	if err != nil {
+		return err
+	}
+	for _, tp := range list {
+		committed := at[tp.Topic][tp.Partition].EpochOffset().Offset
+		from := committed
+		if k, ok := known[tp]; ok {
+			from = k
+		}
+		if from, err = t.place(ctx, tp, from); err != nil {
+			return err
+		}
+		t.parts[tp] = &part{from, from, from, committed}
+		at[tp.Topic][tp.Partition] = kgo.NewOffset().At(from)
+		t.used(tp.Topic)
 	}
 	return nil
 }
 
-// fetchError says what an error of the fetch means.
-func (t *sinkTask) fetchError(topic string, partition int32, err error) error {
-	var lost *kgo.ErrDataLoss
-	if errors.As(err, &lost) {
-		t.lg.Warn("records are gone from the log before they were read", "topic", topic, "partition", partition,
-			"from", lost.ConsumedTo, "to", lost.ResetTo, "auto.offset.reset", t.reset)
+// closeParts takes partitions from the sink; what it put is flushed and committed
+// first, but for those that are lost.
+func (t *sinkTask) closeParts(hard context.Context, gone []connectors.TopicPartition, lost bool) error {
+	var err error
+	if !lost {
+		err = t.commit(hard, gone)
+		lost = err != nil
+	}
+	for _, tp := range gone {
+		delete(t.parts, tp)
+	}
+	t.pending = slices.DeleteFunc(t.pending, func(r schema.Record) bool {
+		return t.parts[connectors.TopicPartition{Topic: r.Origin.Topic, Partition: r.Origin.Partition}] == nil
+	})
+	return errors.Join(err, t.sink.Close(hard, gone, lost))
+}
+
+// commit flushes the sink and commits what it says is written, after the dead letters
+// before it are acknowledged. A commit that fails is tried again with the next.
+func (t *sinkTask) commit(hard context.Context, parts []connectors.TopicPartition) error {
+	if len(t.parts) == 0 {
 		return nil
 	}
-	return connectors.Retriable(fmt.Errorf("read topic %s, partition %d: %w", topic, partition, err))
-}
-
-// put hands the pending records to the sink, and again while it says that a retry
-// helps. While it waits, the group may take partitions away; their records are gone
-// from pending then.
-func (t *sinkTask) put(ctx, hard context.Context) error {
-	delay := retryFirst
-	for {
-		t.mu.Lock()
-		batch := t.pending
-		err := t.sink.Put(hard, batch)
-		taken := len(batch)
-		if err != nil {
-			taken = 0
-			var pe *connectors.PutError
-			if errors.As(err, &pe) {
-				taken = min(max(pe.Taken, 0), len(batch))
-			}
-		}
-		for i := range batch[:taken] {
-			o := batch[i].Origin
-			if p := t.parts[connectors.TopicPartition{Topic: o.Topic, Partition: o.Partition}]; p != nil {
-				p.delivered = o.Offset + 1
-			}
-		}
-		if taken == len(batch) {
-			t.pending = nil // the sink owns the slice now
-		} else {
-			t.pending = slices.Clone(batch[taken:])
-		}
-		t.mu.Unlock()
-		if err == nil {
-			return nil
-		}
-		if !connectors.IsRetriable(err) {
-			return fmt.Errorf("put: %w", err)
-		}
-		if taken > 0 {
-			delay = retryFirst
-		}
-		t.lg.Warn("the sink did not take records; trying again", "records", len(batch)-taken, "in", delay, "err", err)
-		t.policy.Retries.Add(1)
-		t.client.AllowRebalance()
-		select {
-		case <-time.After(delay):
-		case <-ctx.Done():
-			return nil
-		}
-		if err := t.callbackError(); err != nil {
-			return err
-		}
-		delay = min(2*delay, retryMost)
-	}
-}
-
-// commit flushes the sink and commits what it is done with, after the dead letters
-// before it are in the log.
-func (t *sinkTask) commit(ctx context.Context) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.commitLocked(ctx, nil)
-}
-
-// commitLocked commits the partitions given, nil for all.
-func (t *sinkTask) commitLocked(ctx context.Context, only []connectors.TopicPartition) error {
-	done, err := t.sink.Flush(ctx)
+	flushed, err := t.sink.Flush(hard)
 	if err != nil {
+		if hard.Err() != nil {
+			return hard.Err()
+		}
 		if connectors.IsRetriable(err) {
-			t.lg.Warn("the sink could not flush; trying again with the next commit", "err", err)
+			t.lg.Warn("the target could not be flushed; it is tried again", "err", err)
 			return nil
 		}
-		return fmt.Errorf("flush: %w", err)
-	}
-	if err := t.dead.flush(ctx); err != nil {
 		return err
 	}
-	for tp, o := range done {
+	for tp, at := range flushed {
 		if p := t.parts[tp]; p != nil {
-			p.flushed = max(p.flushed, o)
+			p.flushed = at
 		}
 	}
-	waiting := map[connectors.TopicPartition]bool{}
+	held := map[connectors.TopicPartition]bool{}
 	for i := range t.pending {
-		o := t.pending[i].Origin
-		waiting[connectors.TopicPartition{Topic: o.Topic, Partition: o.Partition}] = true
+		held[connectors.TopicPartition{Topic: t.pending[i].Origin.Topic, Partition: t.pending[i].Origin.Partition}] = true
+	}
+	ctx, cancel := context.WithTimeout(hard, t.timeout)
+	defer cancel()
+	if t.letters != nil {
+		if err := t.letters.Flush(ctx); err != nil {
+			return connectors.Retriable(err)
+		}
 	}
 	offsets := map[string]map[int32]kgo.EpochOffset{}
-	var moved []*progress
-	for tp, p := range t.parts {
-		o := p.commitable(waiting[tp])
-		if o <= p.committed || only != nil && !slices.Contains(only, tp) {
+	to := map[connectors.TopicPartition]int64{}
+	for _, tp := range parts {
+		p := t.parts[tp]
+		if p == nil {
+			continue
+		}
+		at := p.flushed
+		if p.flushed >= p.delivered && !held[tp] {
+			at = p.position // what followed was dropped or is a dead letter
+		}
+		if at <= p.committed {
 			continue
 		}
 		if offsets[tp.Topic] == nil {
 			offsets[tp.Topic] = map[int32]kgo.EpochOffset{}
 		}
-		offsets[tp.Topic][tp.Partition] = kgo.EpochOffset{Epoch: -1, Offset: o}
-		moved = append(moved, p)
-		defer func() {
-			if err == nil {
-				p.committed = o
-			}
-		}()
+		offsets[tp.Topic][tp.Partition] = kgo.EpochOffset{Epoch: -1, Offset: at}
+		to[tp] = at
 	}
-	if len(moved) == 0 {
+	if len(offsets) == 0 {
 		return nil
 	}
-	if err = t.commitOffsets(ctx, offsets); err != nil {
-		t.lg.Warn("offsets were not committed; trying again with the next commit", "err", err)
+	if err := t.commitOffsets(ctx, offsets); err != nil {
+		if hard.Err() == nil {
+			t.lg.Warn("offsets could not be committed; they are tried again", "err", err)
+		}
+		return nil
+	}
+	for tp, at := range to {
+		t.parts[tp].committed = at
 	}
 	return nil
 }
 
-// finish gives the partitions back when the task ends: flushed and committed, unless
-// it failed.
-func (t *sinkTask) finish(hard context.Context, failed bool) error {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	var err error
-	if !failed {
-		err = t.commitLocked(hard, nil)
-	}
-	parts := t.owned()
-	clear(t.parts)
-	t.pending = nil
-	return errors.Join(err, t.sink.Close(hard, parts, failed))
-}
-
-func (t *sinkTask) owned() []connectors.TopicPartition {
-	parts := make([]connectors.TopicPartition, 0, len(t.parts))
-	for tp := range t.parts {
-		parts = append(parts, tp)
-	}
-	slices.SortFunc(parts, func(a, b connectors.TopicPartition) int {
-		if c := strings.Compare(a.Topic, b.Topic); c != 0 {
-			return c
-		}
-		return int(a.Partition - b.Partition)
-	})
-	return parts
-}
-
-// pause stops or restarts the fetching of all partitions. Polling goes on, so that
-// the group does not take the task for dead.
-func (t *sinkTask) pause(paused bool) {
-	t.mu.Lock()
-	parts := map[string][]int32{}
-	for tp := range t.parts {
-		parts[tp.Topic] = append(parts[tp.Topic], tp.Partition)
-	}
-	t.mu.Unlock()
-	if paused {
-		t.client.PauseFetchPartitions(parts)
-		return
-	}
-	t.client.ResumeFetchPartitions(t.client.PauseFetchPartitions(nil))
-}
-
-// follow looks for topics that a pattern matches, until ctx ends.
-func (t *sinkTask) follow(ctx context.Context) {
-	tick := time.NewTicker(10 * time.Second)
-	defer tick.Stop()
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
+func (t *sinkTask) commitOffsets(ctx context.Context, offsets map[string]map[int32]kgo.EpochOffset) error {
+	var failed error
+	t.client.CommitOffsetsSync(ctx, offsets, func(_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse, err error) {
+		failed = err
+		if err != nil {
 			return
 		}
-		if err := t.subscribe(ctx); err != nil && ctx.Err() == nil {
-			t.lg.Warn("cannot look for topics that topics.regex matches; trying again", "err", err)
+		for _, topic := range resp.Topics {
+			for _, p := range topic.Partitions {
+				if err := kerr.ErrorForCode(p.ErrorCode); err != nil && failed == nil {
+					failed = fmt.Errorf("%s-%d: %w", topic.Topic, p.Partition, err)
+				}
+			}
 		}
-	}
-}
-
-// subscribe adds the topics that the pattern matches and that are not read yet.
-func (t *sinkTask) subscribe(ctx context.Context) error {
-	topics, err := kadm.NewClient(t.client).ListTopics(ctx)
-	if err != nil {
-		return connectors.Retriable(fmt.Errorf("list topics: %w", err))
-	}
-	var add []string
-	for _, name := range topics.Names() {
-		if topics[name].IsInternal {
-			continue
-		}
-		ok, err := t.regex.MatchWhole(name)
-		if err != nil {
-			return fmt.Errorf("topics.regex on topic %s: %w", name, err)
-		}
-		if ok {
-			add = append(add, name)
-		}
-	}
-	t.client.AddConsumeTopics(add...)
-	return nil
+	})
+	return failed
 }

@@ -1,84 +1,45 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"golang.org/x/sync/errgroup"
 
 	"millrace/connectors"
-	"millrace/runtime/settings"
-	"millrace/runtime/store"
 	"millrace/runtime/tolerance"
-	"millrace/schema/config"
 )
 
-// A sourceTask carries batches from a source to the log.
-type sourceTask struct {
-	r      *running
-	class  string
-	source connectors.SourceTask
-	client *kgo.Client
-	shaper *shaper
-	policy *tolerance.Policy
-	flight *inflight
-	commit committer
-	lg     *slog.Logger
-	used   map[string]bool // topics, by the produce goroutine
-	onUse  func(topic string)
-}
+// maxInFlight is how many bytes a task has on their way to the log.
+const maxInFlight = 8 << 20
 
-func (w *Worker) newSource(r *running, p connectors.SourcePlugin, connector, raw map[string]string, lg *slog.Logger) (task, error) {
-	common, errs := settings.Source.Parse(connector)
-	if len(errs) > 0 {
-		return nil, connectors.BadConfig(errs[0])
-	}
-	v, errs := p.Config.Parse(raw)
-	if len(errs) > 0 {
-		return nil, connectors.BadConfig(errs[0])
-	}
-	policy := tolerance.New(r.id, common, lg)
-	shaper, err := w.newShaper(connector, policy)
-	if err != nil {
-		return nil, err
-	}
-	cc := w.Context(r.id.Connector)
-	cc.Task, cc.Log = r.id.Task, lg
-	source, err := p.NewTask(cc, v)
-	if err != nil {
-		return nil, err
-	}
-	opts, err := w.producerOpts(r.id, connector, lg)
-	if err != nil {
-		return nil, err
-	}
-	client, err := kgo.NewClient(opts...)
-	if err != nil {
-		return nil, connectors.BadConfig(fmt.Errorf("producer: %w", err))
-	}
-	t := &sourceTask{
-		r: r, class: settings.ClassOf(p.Info), source: source, client: client, shaper: shaper, policy: policy, lg: lg,
-		flight: newInflight(producerBytes), used: map[string]bool{},
-		onUse: func(topic string) { w.c.UsedTopic(r.id, topic) },
-	}
-	topic := w.c.Offsets.Topic
-	if own := settings.OffsetsTopic.Get(common); own != "" {
-		topic = own
-	}
-	t.commit = committer{connector: r.id.Connector, topic: topic, every: w.c.Settings.OffsetFlushInterval, codec: store.NewCodec(),
-		client: client, flight: t.flight, done: source.Commit, lg: lg}
-	return t, nil
+// sourceTask is one run of a source task.
+type sourceTask struct {
+	client   *kgo.Client
+	source   connectors.SourceTask
+	gate     *gate
+	shaper   *shaper
+	topics   *topics
+	inflight *inflight
+	commits  *committer
+	grace    time.Duration // for a source to end after the stages behind it failed
+
+	slabs  sync.Pool
+	broken chan error // of one: why a record could not be produced
 }
 
 // run carries batches from the source to the log until ctx ends or a stage fails.
-// When ctx ends, or the source fails, only the reader stops, and what it has emitted
-// still reaches the log. hard ends with the grace, or at once when the membership is
-// lost: after it no goroutine of this task can reach the log, however its source
-// behaves.
+// When ctx ends only the reader stops, and what it has emitted still reaches the log.
+// hard ends with the grace, or at once when the membership is lost: after it no
+// goroutine of this task can reach the log, however its source behaves.
 func (t *sourceTask) run(ctx, hard context.Context) error {
 	defer t.client.Close()
 	defer context.AfterFunc(hard, t.client.Close)()
@@ -87,206 +48,226 @@ func (t *sourceTask) run(ctx, hard context.Context) error {
 	defer stop()
 	defer context.AfterFunc(failed, stop)()
 
-	read, ready := newPipe(t.r.gate, failed), make(chan *shaped, 1)
-	var sourceErr error
-	g.Go(func() error { defer read.end(); sourceErr = t.read(reading, failed, read); return nil })
-	g.Go(func() error { defer close(ready); return t.shape(failed, read, ready) }) // transform, convert
-	g.Go(func() error { return t.produce(failed, ready) })                         // acknowledgements move the offsets
-	g.Go(func() error { return t.commit.run(failed) })                             // offsets follow them
-	err := g.Wait()
-	if err != nil && hard.Err() == nil {
-		// What is in the log need not be sent again by the next task.
-		grace, cancel := context.WithTimeout(hard, failedGrace)
-		defer cancel()
-		err = errors.Join(err, t.commit.commit(grace))
-	}
-	return errors.Join(sourceErr, err)
-}
-
-// failedGrace is how long a failed task may take to store its offsets.
-const failedGrace = 5 * time.Second
-
-// read runs the source in a goroutine of its own: a source that ignores its context
-// is left behind when the task is cut off.
-func (t *sourceTask) read(reading, failed context.Context, out *pipe) error {
-	done := make(chan error, 1)
+	read, ready, ended := make(chan connectors.Batch, 1), make(chan *slab, 1), make(chan error, 1)
 	go func() {
-		var err error
-		defer func() { done <- err }()
-		defer recovered(&err, "read the source")
-		err = t.source.Run(reading, out)
+		ended <- guard("source", func() error { return t.read(reading, failed, read) })
+		close(read) // what it emitted before it failed goes its way
 	}()
+	g.Go(func() error {
+		defer close(ready)
+		return guard("shape", func() error { return t.shape(failed, read, ready) })
+	})
+	g.Go(func() error { return t.produce(failed, ready) }) // acknowledgements move the offsets
+	over, committed := make(chan struct{}), make(chan struct{})
+	go func() { defer close(committed); t.commits.run(hard, over) }()
+
+	err := g.Wait()
+	stop()
 	select {
-	case err := <-done:
-		switch {
-		case reading.Err() != nil && (err == nil || errors.Is(err, context.Canceled) || errors.Is(err, errEnded)):
-			return nil
-		case err == nil:
-			return fmt.Errorf("the source ended although nobody stopped it, which is a bug in %s", t.class)
-		}
-		return err
-	case <-failed.Done():
-		select { // a source that ends with its context says why it failed before
-		case err := <-done:
-			if err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, errEnded) {
-				return err
-			}
-		case <-time.After(cutOff / 2):
-		}
+	case e := <-ended:
+		err = cmp.Or(err, e)
+	case <-hard.Done():
+	case <-time.After(t.grace): // it ignores its context: it is left alone, and reaches nothing any more
+	}
+	close(over)
+	<-committed
+	if hard.Err() == nil {
+		t.commits.commit(hard) // what was acknowledged before a failure counts, too
+	}
+	return err
+}
+
+func (t *sourceTask) read(reading, failed context.Context, to chan<- connectors.Batch) error {
+	err := t.source.Run(reading, &out{gate: t.gate, failed: failed, to: to})
+	switch {
+	case reading.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
 		return nil
+	case err == nil:
+		return errors.New("the source ended by itself, which it must not: this is a bug of the connector")
 	}
+	return err
 }
 
-// shape transforms and converts batches until the reader has ended and all it
-// emitted is through.
-func (t *sourceTask) shape(ctx context.Context, in *pipe, out chan<- *shaped) error {
-	for {
-		b, ok := in.next(ctx)
-		if !ok {
-			return ctx.Err()
-		}
-		s, err := t.shaper.shape(ctx, b)
-		if err != nil {
-			return err
-		}
-		select {
-		case out <- s:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// produce hands shaped batches to the producer, as many as fit in its bound, until
-// the shaper has ended and everything is acknowledged.
-func (t *sourceTask) produce(ctx context.Context, in <-chan *shaped) error {
-	defer t.flight.end()
-	for {
-		select {
-		case s, ok := <-in:
-			if !ok {
-				return t.flight.wait(ctx)
-			}
-			if err := t.flight.admit(ctx, s); err != nil {
-				return err
-			}
-			t.send(ctx, s)
-		case <-t.flight.failed:
-			return t.flight.err()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-// send gives a batch's records to the producer. The one more that the batch counts
-// than it has records is taken back at the end, so that it cannot be done before.
-func (t *sourceTask) send(ctx context.Context, s *shaped) {
-	promise := func(r *kgo.Record, err error) {
-		if err != nil {
-			err = t.refused(r, err)
-		}
-		t.flight.acked(s, err)
-	}
-	for i := range s.records {
-		r := &s.records[i]
-		if !t.used[r.Topic] {
-			t.used[r.Topic] = true
-			t.onUse(r.Topic)
-		}
-		t.client.Produce(ctx, r, promise)
-	}
-	t.flight.acked(s, nil)
-}
-
-// refused says what becomes of a record that the log did not take: a record that is
-// itself at fault may be tolerated, everything else ends the task.
-func (t *sourceTask) refused(r *kgo.Record, err error) error {
-	where := func() string { return fmt.Sprintf("topic %s, key %s", r.Topic, excerpt(r.Key)) }
-	if reason := atFault(r, err); reason != nil {
-		return t.policy.Failed(tolerance.Produce, t.class, reason, where)
-	}
-	return fmt.Errorf("produce to topic %s: %w", r.Topic, err)
-}
-
-// A pipe hands batches from the reader to the shaper, while the task is not paused.
-// It is what the source emits into. Unlike a channel it may be emitted into after
-// its end: that is an error of whoever still does.
-type pipe struct {
-	gate    *gate
-	failed  context.Context
-	batches chan connectors.Batch
-	ended   chan struct{}
-}
-
-func newPipe(g *gate, failed context.Context) *pipe {
-	return &pipe{gate: g, failed: failed, batches: make(chan connectors.Batch, 1), ended: make(chan struct{})}
+// out is what a source task emits to.
+type out struct {
+	gate   *gate
+	failed context.Context
+	to     chan<- connectors.Batch
 }
 
 // Emit implements connectors.Out.
-func (p *pipe) Emit(ctx context.Context, b connectors.Batch) error {
-	select {
-	case <-p.ended:
-		return errEnded
-	default:
-	}
-	if err := p.gate.wait(ctx); err != nil {
+func (o *out) Emit(ctx context.Context, b connectors.Batch) error {
+	if err := o.gate.wait(ctx, o.failed); err != nil {
 		return err
 	}
 	select {
-	case p.batches <- b:
+	case o.to <- b:
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-p.failed.Done():
-		return errEnded
-	case <-p.ended:
-		return errEnded
+	case <-o.failed.Done():
+		return fmt.Errorf("the task has ended: %w", context.Canceled)
 	}
 }
 
-// end says that the reader emits no more.
-func (p *pipe) end() { close(p.ended) }
-
-// next is the next batch; false when there is none any more or ctx has ended.
-func (p *pipe) next(ctx context.Context) (connectors.Batch, bool) {
-	select {
-	case b := <-p.batches:
-		return b, true
-	case <-ctx.Done():
-		return connectors.Batch{}, false
-	case <-p.ended:
-	}
-	select {
-	case b := <-p.batches:
-		return b, true
-	default:
-		return connectors.Batch{}, false
-	}
-}
-
-// excerpt is the beginning of a key, for messages about its record.
-func excerpt(key []byte) string {
-	if key == nil {
-		return "null"
-	}
-	const most = 200
-	if len(key) > most {
-		return fmt.Sprintf("%q… (%d bytes)", key[:most], len(key))
-	}
-	return fmt.Sprintf("%q", key)
-}
-
-// parsed is a configuration read with a plugin's Def; wrong keys are errors of the
-// configuration, which no retry mends.
-func parsed(d config.Def, raw map[string]string) (config.Values, error) {
-	v, errs := d.Parse(raw)
-	if len(errs) > 0 {
-		all := make([]error, len(errs))
-		for i, e := range errs {
-			all[i] = e
+// shape turns batches into the log's form.
+func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to chan<- *slab) error {
+	for {
+		var b connectors.Batch
+		var more bool
+		select {
+		case b, more = <-from:
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-		return v, connectors.BadConfig(errors.Join(all...))
+		if !more {
+			return nil
+		}
+		s := t.slab(len(b.Records))
+		t.shaper.forget()
+		for i := range b.Records {
+			if err := t.shaper.add(ctx, s, b.Records[i], func() string { return position(&b, i) }); err != nil {
+				return err
+			}
+		}
+		for _, o := range b.Offsets {
+			key, err := t.commits.key(o)
+			if err != nil {
+				return err
+			}
+			s.flight.offsets = append(s.flight.offsets, keyed{key, o})
+		}
+		s.flight.bytes = s.size
+		select {
+		case to <- s:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	return v, nil
+}
+
+// position names a batch's record for messages.
+func position(b *connectors.Batch, i int) string {
+	if b.Describe != nil {
+		return b.Describe(i)
+	}
+	if len(b.Offsets) == 0 {
+		return fmt.Sprintf("record %d of its batch", i)
+	}
+	return fmt.Sprintf("record %d before offset %v", i, b.Offsets[len(b.Offsets)-1].Position)
+}
+
+func (t *sourceTask) slab(records int) *slab {
+	s, _ := t.slabs.Get().(*slab)
+	if s == nil {
+		s = &slab{}
+		s.promise = func(r *kgo.Record, err error) { t.acked(s, r, err) }
+	}
+	s.reset(records)
+	return s
+}
+
+// produce hands batches to the log's client, in order, and waits for the last
+// acknowledgement when there are no more.
+func (t *sourceTask) produce(ctx context.Context, from <-chan *slab) error {
+	for {
+		var s *slab
+		var more bool
+		select {
+		case s, more = <-from:
+		case err := <-t.broken:
+			return err
+		}
+		if !more {
+			break
+		}
+		if err := t.inflight.add(ctx, s.flight); err != nil {
+			return t.why(err)
+		}
+		if s.n == 0 {
+			t.done(s)
+			continue
+		}
+		atomic.StoreInt32(&s.left, int32(s.n))
+		for i := range s.recs[:s.n] {
+			r := &s.recs[i]
+			if r.Topic != t.topics.last {
+				if err := t.topics.ensure(ctx, r.Topic); err != nil {
+					return err
+				}
+			}
+			t.client.Produce(ctx, r, s.promise)
+		}
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	drained := make(chan error, 1)
+	go func() { drained <- t.inflight.drain(ctx) }()
+	select {
+	case err := <-drained:
+		return t.why(err)
+	case err := <-t.broken:
+		cancel(err)
+		<-drained
+		return err
+	}
+}
+
+// why is the failure of a record where there was one, since that explains more.
+func (t *sourceTask) why(err error) error {
+	if err == nil {
+		return nil
+	}
+	select {
+	case broken := <-t.broken:
+		return broken
+	default:
+		return err
+	}
+}
+
+// acked is called by the client for each record, from one goroutine at a time.
+func (t *sourceTask) acked(s *slab, r *kgo.Record, err error) {
+	if err != nil {
+		err = t.refused(r, err)
+	}
+	if err != nil {
+		s.failed = true // it never counts as acknowledged, nor does what follows it
+		select {
+		case t.broken <- err:
+		default:
+		}
+	}
+	if atomic.AddInt32(&s.left, -1) == 0 && !s.failed {
+		t.done(s)
+	}
+}
+
+func (t *sourceTask) done(s *slab) {
+	t.inflight.ack(s.flight)
+	t.slabs.Put(s)
+}
+
+// refused is what a record's failure means: nil where it is skipped, as
+// errors.tolerance=all wants for what the log will not take.
+func (t *sourceTask) refused(r *kgo.Record, err error) error {
+	size := len(r.Key) + len(r.Value)
+	switch {
+	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+		key := r.Key[:min(len(r.Key), 80)]
+		err = fmt.Errorf("a record of %d bytes with key %q is larger than topic %s takes (%d bytes): raise its max.message.bytes: %w",
+			size, strings.ToValidUTF8(string(key), "\uFFFD"), r.Topic, t.topics.limit(r.Topic), err)
+	case errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp):
+		err = fmt.Errorf("topic %s refuses the record: %w", r.Topic, err)
+	case errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
+		return err
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+		return fmt.Errorf("write to topic %s: %w; grant the right, then restart the task", r.Topic, err)
+	default:
+		return connectors.Retriable(fmt.Errorf("write to topic %s: %w", r.Topic, err))
+	}
+	_, err = t.shaper.op.Report(context.Background(), tolerance.Failure{
+		Stage: tolerance.Produce, Class: "log", Where: "topic " + r.Topic, Err: err,
+	})
+	return err
 }

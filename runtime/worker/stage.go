@@ -2,280 +2,302 @@ package worker
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"millrace/connectors"
-	"millrace/runtime/settings"
 	"millrace/runtime/tolerance"
 	"millrace/schema"
-	"millrace/schema/config"
 	"millrace/schema/converters"
-	"millrace/transforms"
 )
 
-// A half is a converter of keys, values or headers and its name for messages.
-type half struct {
-	class string
-	conv  converters.Converter       // of keys and values
-	head  converters.HeaderConverter // of headers
+// chain is a connector's transforms.
+type chain interface {
+	// Apply runs a record through; keep is false where one drops it. On an error class is
+	// that of the transform or predicate that failed.
+	Apply(r schema.Record) (out schema.Record, keep bool, class string, err error)
 }
 
-// converter makes the converter of a half ("key", "value", "header"): the
-// connector's own, else the worker's.
-func (w *Worker) converter(connector map[string]string, name string) (half, error) {
-	key := name + ".converter"
-	raw, class := connector, connector[key]
-	if class == "" {
-		raw = w.c.Settings.Properties
-		class = map[string]string{"key": w.c.Settings.KeyConverter, "value": w.c.Settings.ValueConverter, "header": w.c.Settings.HeaderConverter}[name]
-	}
-	p, ok := w.c.Plugins.Converters.Find(class)
-	if !ok {
-		return half{}, connectors.BadConfig(fmt.Errorf("%s: class %s could not be found", key, class))
-	}
-	v, err := parsed(p.Config, settings.ConverterConfig(raw, name))
-	if err != nil {
-		return half{}, fmt.Errorf("%s: %w", key, err)
-	}
-	h := half{class: settings.ClassOf(p.Info)}
-	switch {
-	case name == "header" && p.NewHeader != nil:
-		h.head, err = p.NewHeader(v)
-	case name != "header" && p.New != nil:
-		h.conv, err = p.New(v, name == "key")
-	default:
-		err = fmt.Errorf("class %s cannot convert this part of a record", class)
-	}
-	if err != nil {
-		return half{}, connectors.BadConfig(fmt.Errorf("%s: %w", key, err))
-	}
-	return h, nil
-}
-
-// stages are the steps between a connector and the log, of either direction.
-type stages struct {
-	key, value, header half
-	chain              *transforms.Chain
-	policy             *tolerance.Policy
-
-	where func() string // names the record at hand, for messages
-	// skip is told of a record that was skipped; nil where nobody wants to know.
-	skip func(ctx context.Context, stage tolerance.Stage, class string, cause error) error
-}
-
-func (w *Worker) newStages(connector map[string]string, policy *tolerance.Policy) (s stages, err error) {
-	s.policy = policy
-	if s.key, err = w.converter(connector, "key"); err != nil {
-		return s, err
-	}
-	if s.value, err = w.converter(connector, "value"); err != nil {
-		return s, err
-	}
-	if s.header, err = w.converter(connector, "header"); err != nil {
-		return s, err
-	}
-	chain, errs := transforms.NewChain(connector, w.c.Plugins.Transforms, w.c.Plugins.Predicates)
-	if len(errs) > 0 {
-		return s, connectors.BadConfig(joined(errs))
-	}
-	s.chain = chain
-	return s, nil
-}
-
-func joined(errs []*config.Error) error { return errs[0] }
-
-// transform runs the chain over a record. keep is false where the record is dropped
-// or, as a failed one, skipped.
-func (s *stages) transform(ctx context.Context, r schema.Record) (out schema.Record, keep bool, err error) {
-	if s.chain.Len() == 0 {
-		return r, true, nil
-	}
-	out, keep, err = s.chain.Apply(r)
-	if err == nil {
-		return out, keep, nil
-	}
-	if connectors.IsRetriable(err) {
-		err = s.policy.Retry(ctx, func() (err error) { out, keep, err = s.chain.Apply(r); return err })
-		if err == nil {
-			return out, keep, nil
-		}
-	}
-	class := ""
-	if step, ok := err.(*transforms.StepError); ok {
-		class = step.Class
-	}
-	return r, false, s.failed(ctx, tolerance.Transformation, class, err)
-}
-
-// failed says what becomes of the record at hand: the error that ends the task, or
-// nil once it is skipped and reported.
-func (s *stages) failed(ctx context.Context, stage tolerance.Stage, class string, cause error) error {
-	if err := s.policy.Failed(stage, class, cause, s.where); err != nil || s.skip == nil {
-		return err
-	}
-	return s.skip(ctx, stage, class, cause)
-}
-
-// A shaper transforms and converts a source's batches. One goroutine uses it.
+// shaper is the middle of a pipeline: transforms and converters. It is used by one
+// goroutine.
 type shaper struct {
-	stages
-	slabs sync.Pool // of *shaped; what a batch's last acknowledgement gives back
-	batch *connectors.Batch
-	at    int // the record at hand in batch
+	chain      chain // nil: none
+	key, value converters.Converter
+	header     converters.HeaderConverter
+	// Classes of the converters, for messages.
+	keyClass, valueClass, headerClass string
+	op                                *tolerance.Operator
 
-	// Debezium gives all records of a task the same headers: they are converted once.
-	lastHeaders []schema.Header
+	msg converters.Message
+
+	lastHeaders []schema.Header // whose bytes are lastRaw: records of a batch share headers
 	lastRaw     []kgo.RecordHeader
+	lastTopic   string
+	lastSlab    *slab
 }
 
-func (w *Worker) newShaper(connector map[string]string, policy *tolerance.Policy) (*shaper, error) {
-	s, err := w.newStages(connector, policy)
-	if err != nil {
-		return nil, err
-	}
-	sh := &shaper{stages: s}
-	sh.where = func() string { return position(sh.batch, sh.at) }
-	return sh, nil
+// byKey stands in a record's partition where the partitioner chooses it.
+const byKey int32 = -1
+
+// slab is a batch in the log's form: its records and the bytes they point to. It is
+// reused once the log has acknowledged all of them.
+type slab struct {
+	recs    []kgo.Record
+	n       int
+	chunk   []byte // the bytes of records; a full one is left to them and replaced
+	headers []kgo.RecordHeader
+	size    int64   // bytes of keys, values and headers
+	flight  *flight // lives on in the queue when the slab is reused
+	left    int32   // records that are not acknowledged; atomic
+	failed  bool    // set by the client's one goroutine of promises
+	promise func(*kgo.Record, error)
 }
 
-// A shaped batch is ready for the producer.
-type shaped struct {
-	records []kgo.Record
-	offsets []connectors.Offset
-	bytes   int64 // of all records
-	open    int   // records that are not acknowledged; see inflight
-
-	buf  []byte // what the records' bytes lie in, unless it had to grow
-	pool *sync.Pool
-}
-
-// Slabs that grew beyond these are not kept.
 const (
-	keepBytes   = 2 << 20
-	keepRecords = 2 * connectors.MaxBatchRecords
+	chunkSize = 256 << 10
+	// keptChunk is the largest buffer that a slab keeps for the next batch.
+	keptChunk = 4 << 20
 )
 
-// free gives the batch's memory back. Nobody may use its records any more.
-func (s *shaped) free() {
-	if cap(s.buf) > keepBytes || cap(s.records) > keepRecords {
-		return
+func (s *slab) reset(records int) {
+	if cap(s.recs) < records {
+		s.recs = make([]kgo.Record, records)
 	}
-	clear(s.records)
-	*s = shaped{records: s.records[:0], buf: s.buf[:0], pool: s.pool}
-	s.pool.Put(s)
+	s.recs = s.recs[:cap(s.recs)]
+	if cap(s.chunk) > keptChunk {
+		s.chunk = nil
+	}
+	s.chunk = s.chunk[:0]
+	clear(s.headers)
+	s.headers = s.headers[:0]
+	s.n, s.size, s.failed = 0, 0, false
+	s.flight = &flight{}
 }
 
-// shape makes the producer's records of a batch. A record that fails is skipped or
-// ends the task, as errors.tolerance says; the batch's offsets move over it.
-func (s *shaper) shape(ctx context.Context, b connectors.Batch) (*shaped, error) {
-	out, _ := s.slabs.Get().(*shaped)
-	if out == nil {
-		out = &shaped{pool: &s.slabs}
+// next is the record to fill; take keeps it.
+func (s *slab) next() *kgo.Record {
+	r := &s.recs[s.n]
+	*r = kgo.Record{Partition: byKey}
+	return r
+}
+
+// room is where the next bytes go: the rest of the chunk, with nothing in it.
+func (s *slab) room() []byte {
+	if cap(s.chunk)-len(s.chunk) < 512 {
+		s.chunk = make([]byte, 0, max(chunkSize, min(2*cap(s.chunk), keptChunk)))
 	}
-	s.batch = &b
-	out.offsets = b.Offsets
-	out.records = slices.Grow(out.records, len(b.Records))
-	for i := range b.Records {
-		s.at = i
-		r, keep, err := s.transform(ctx, b.Records[i])
+	return s.chunk[len(s.chunk):len(s.chunk):cap(s.chunk)]
+}
+
+// keep takes what was appended to room. Where it did not fit, append has moved it to
+// memory of its own.
+func (s *slab) keep(b []byte) []byte {
+	if len(b) > 0 && cap(s.chunk) > 0 && unsafe.SliceData(b) == unsafe.SliceData(s.chunk[len(s.chunk):cap(s.chunk)]) {
+		s.chunk = s.chunk[:len(s.chunk)+len(b)]
+	}
+	s.size += int64(len(b))
+	return b[:len(b):len(b)]
+}
+
+// add shapes a record into the slab. where names it for messages. A record that is
+// dropped or skipped leaves nothing.
+func (sh *shaper) add(ctx context.Context, s *slab, r schema.Record, where func() string) error {
+	if sh.chain != nil {
+		out, keep, class, err := sh.chain.Apply(r)
 		if err != nil {
-			return nil, err
+			skip, err := sh.op.Handle(ctx, tolerance.Failure{Stage: tolerance.Transformation, Class: class, Where: where(), Err: err}, func() (err error) {
+				out, keep, _, err = sh.chain.Apply(r)
+				return err
+			})
+			if err != nil || skip {
+				return err
+			}
 		}
 		if !keep {
-			continue
+			return nil
 		}
-		if err := s.convert(ctx, out, &r); err != nil {
-			return nil, err
+		r = out
+	}
+	kr := s.next()
+	if err := sh.encode(s, kr, &r); err != nil {
+		f := tolerance.Failure{Where: where(), Err: err}
+		var at *stageError
+		if errors.As(err, &at) {
+			f.Stage, f.Class, f.Err = at.stage, at.class, at.err
+		}
+		skip, err := sh.op.Handle(ctx, f, func() error {
+			err := sh.encode(s, kr, &r)
+			if errors.As(err, &at) {
+				return at.err
+			}
+			return err
+		})
+		if err != nil || skip {
+			return err
 		}
 	}
-	return out, nil
-}
-
-// convert appends a record to a shaped batch.
-func (s *shaper) convert(ctx context.Context, out *shaped, r *schema.Record) error {
-	k := kgo.Record{Topic: r.Topic, Partition: r.Partition}
-	if r.Timestamp != schema.NoTimestamp {
-		k.Timestamp = time.UnixMilli(r.Timestamp)
-	}
-	var ok bool
-	var err error
-	if k.Headers, ok, err = s.headers(ctx, r); !ok {
-		return err
-	}
-	m := converters.Message{Topic: r.Topic}
-	if k.Key, ok, err = s.encode(ctx, out, &s.key, tolerance.KeyConverter, &m, r.KeySchema, r.Key); !ok {
-		return err
-	}
-	if k.Value, ok, err = s.encode(ctx, out, &s.value, tolerance.ValueConverter, &m, r.ValueSchema, r.Value); !ok {
-		return err
-	}
-	for _, h := range m.Headers {
-		k.Headers = append(slices.Clip(k.Headers), kgo.RecordHeader{Key: h.Key, Value: h.Value})
-	}
-	out.bytes += int64(len(k.Key) + len(k.Value) + recordOverhead)
-	out.records = append(out.records, k)
+	s.n++
 	return nil
 }
 
-// recordOverhead is about what a record costs beside its key and value.
-const recordOverhead = 64
-
-// encode converts one half into the batch's buffer. ok is false where the record is
-// skipped, or err ends the task.
-func (s *shaper) encode(ctx context.Context, out *shaped, h *half, stage tolerance.Stage, m *converters.Message, sch *schema.Schema, v schema.Value) (data []byte, ok bool, err error) {
-	from := len(out.buf)
-	buf, null, err := h.conv.Encode(out.buf, m, sch, v)
-	if err != nil && connectors.IsRetriable(err) {
-		err = s.policy.Retry(ctx, func() (err error) { buf, null, err = h.conv.Encode(out.buf, m, sch, v); return err })
-	}
-	if err != nil {
-		return nil, false, s.failed(ctx, stage, h.class, err)
-	}
-	if null {
-		return nil, true, nil
-	}
-	out.buf = buf
-	return buf[from:len(buf):len(buf)], true, nil
+// stageError is an error of a converter with what converted.
+type stageError struct {
+	stage tolerance.Stage
+	class string
+	err   error
 }
 
-func (s *shaper) headers(ctx context.Context, r *schema.Record) ([]kgo.RecordHeader, bool, error) {
-	if len(r.Headers) == 0 {
-		return nil, true, nil
+func (e *stageError) Error() string { return e.err.Error() }
+func (e *stageError) Unwrap() error { return e.err }
+
+// encode writes a record in the log's form.
+func (sh *shaper) encode(s *slab, kr *kgo.Record, r *schema.Record) error {
+	*kr = kgo.Record{Topic: r.Topic, Partition: r.Partition}
+	if r.Topic == "" {
+		return &stageError{tolerance.Transformation, "", errors.New("the record has no topic")}
 	}
-	if len(s.lastHeaders) == len(r.Headers) && &s.lastHeaders[0] == &r.Headers[0] {
-		return s.lastRaw, true, nil
+	if r.Timestamp != schema.NoTimestamp {
+		kr.Timestamp = time.UnixMilli(r.Timestamp)
 	}
-	raw := make([]kgo.RecordHeader, len(r.Headers))
-	for i, h := range r.Headers {
-		var data []byte
-		var null bool
-		convert := func() (err error) {
-			data, null, err = s.header.head.EncodeHeader(nil, r.Topic, h.Key, h.Schema, h.Value)
-			return err
-		}
-		if err := s.policy.Retry(ctx, convert); err != nil {
-			return nil, false, s.failed(ctx, tolerance.HeaderConverter, s.header.class, fmt.Errorf("header %q: %w", h.Key, err))
+	sh.msg = converters.Message{Topic: r.Topic}
+	b, null, err := sh.key.Encode(s.room(), &sh.msg, r.KeySchema, r.Key)
+	if err != nil {
+		return &stageError{tolerance.KeyConverter, sh.keyClass, err}
+	}
+	if !null {
+		kr.Key = s.keep(b)
+	}
+	b, null, err = sh.value.Encode(s.room(), &sh.msg, r.ValueSchema, r.Value)
+	if err != nil {
+		return &stageError{tolerance.ValueConverter, sh.valueClass, err}
+	}
+	if !null {
+		kr.Value = s.keep(b)
+	}
+	if len(r.Headers) == 0 && len(sh.msg.Headers) == 0 {
+		return nil
+	}
+	return sh.encodeHeaders(s, kr, r)
+}
+
+func (sh *shaper) encodeHeaders(s *slab, kr *kgo.Record, r *schema.Record) error {
+	same := len(r.Headers) > 0 && sh.lastSlab == s && sh.lastTopic == r.Topic && len(r.Headers) == len(sh.lastHeaders) &&
+		&r.Headers[0] == &sh.lastHeaders[0]
+	if same && len(sh.msg.Headers) == 0 {
+		kr.Headers = sh.lastRaw
+		return nil
+	}
+	at := len(s.headers)
+	for _, h := range r.Headers {
+		b, null, err := sh.header.EncodeHeader(s.room(), r.Topic, h.Key, h.Schema, h.Value)
+		if err != nil {
+			s.headers = s.headers[:at]
+			return &stageError{tolerance.HeaderConverter, sh.headerClass, fmt.Errorf("header %q: %w", h.Key, err)}
 		}
 		if null {
-			data = nil
-		} else if data == nil {
-			data = []byte{}
+			b = nil
+		} else {
+			b = s.keep(b)
 		}
-		raw[i] = kgo.RecordHeader{Key: h.Key, Value: data}
+		s.headers = append(s.headers, kgo.RecordHeader{Key: h.Key, Value: b})
 	}
-	s.lastHeaders, s.lastRaw = r.Headers, raw
-	return raw, true, nil
+	for _, h := range sh.msg.Headers {
+		s.headers = append(s.headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+	}
+	kr.Headers = s.headers[at:len(s.headers):len(s.headers)]
+	if len(sh.msg.Headers) == 0 {
+		sh.lastHeaders, sh.lastRaw, sh.lastTopic, sh.lastSlab = r.Headers, kr.Headers, r.Topic, s
+	}
+	return nil
 }
 
-// position names a record's place in its source.
-func position(b *connectors.Batch, i int) string {
-	if b.Describe != nil {
-		return b.Describe(i)
+// forget drops what is remembered of a slab, which goes to other hands.
+func (sh *shaper) forget() {
+	sh.lastHeaders, sh.lastRaw, sh.lastTopic, sh.lastSlab = nil, nil, "", nil
+}
+
+// decode makes a sink's record of what lies in the log and runs it through the
+// transforms. keep is false where it is dropped or skipped.
+func (sh *shaper) decode(ctx context.Context, kr *kgo.Record, o *schema.Origin) (r schema.Record, keep bool, err error) {
+	fill(o, kr)
+	attempt := func() error {
+		r, keep = schema.Record{}, false
+		return sh.decodeOnce(kr, o, &r)
 	}
-	return fmt.Sprintf("topic %s, record %d of a batch of %d", b.Records[i].Topic, i, len(b.Records))
+	failed := func(err error, stage tolerance.Stage, class string, again func() error) (bool, error) {
+		return sh.op.Handle(ctx, tolerance.Failure{Stage: stage, Class: class, Where: whereOf(o), Origin: o, Err: err}, again)
+	}
+	if err := attempt(); err != nil {
+		at := err.(*stageError)
+		skip, err := failed(at.err, at.stage, at.class, func() error {
+			if err := attempt(); err != nil {
+				return err.(*stageError).err
+			}
+			return nil
+		})
+		if err != nil || skip {
+			return r, false, err
+		}
+	}
+	if sh.chain == nil {
+		return r, true, nil
+	}
+	out, keep, class, err := sh.chain.Apply(r)
+	if err != nil {
+		skip, err := failed(err, tolerance.Transformation, class, func() (err error) {
+			out, keep, _, err = sh.chain.Apply(r)
+			return err
+		})
+		if err != nil || skip {
+			return r, false, err
+		}
+	}
+	out.Origin = o // whatever transforms made of it, it came from there
+	return out, keep, nil
+}
+
+func (sh *shaper) decodeOnce(kr *kgo.Record, o *schema.Origin, r *schema.Record) error {
+	sh.msg = converters.Message{Topic: kr.Topic, Headers: o.Headers}
+	r.Topic, r.Partition, r.Timestamp, r.Origin = kr.Topic, kr.Partition, o.Timestamp, o
+	var err error
+	if r.KeySchema, r.Key, err = sh.key.Decode(&sh.msg, kr.Key); err != nil {
+		return &stageError{tolerance.KeyConverter, sh.keyClass, err}
+	}
+	if r.ValueSchema, r.Value, err = sh.value.Decode(&sh.msg, kr.Value); err != nil {
+		return &stageError{tolerance.ValueConverter, sh.valueClass, err}
+	}
+	if len(kr.Headers) > 0 {
+		r.Headers = make([]schema.Header, 0, len(kr.Headers))
+		for _, h := range kr.Headers {
+			s, v, err := sh.header.DecodeHeader(kr.Topic, h.Key, h.Value)
+			if err != nil {
+				return &stageError{tolerance.HeaderConverter, sh.headerClass, fmt.Errorf("header %q: %w", h.Key, err)}
+			}
+			r.Headers = append(r.Headers, schema.Header{Key: h.Key, Schema: s, Value: v})
+		}
+	}
+	return nil
+}
+
+func fill(o *schema.Origin, kr *kgo.Record) {
+	*o = schema.Origin{
+		Topic: kr.Topic, Partition: kr.Partition, Offset: kr.Offset, Timestamp: schema.NoTimestamp,
+		LogAppendTime: kr.Attrs.TimestampType() == 1, Key: kr.Key, Value: kr.Value,
+	}
+	if !kr.Timestamp.IsZero() {
+		o.Timestamp = kr.Timestamp.UnixMilli()
+	}
+	if len(kr.Headers) > 0 {
+		o.Headers = make([]schema.RawHeader, len(kr.Headers))
+		for i, h := range kr.Headers {
+			o.Headers[i] = schema.RawHeader{Key: h.Key, Value: h.Value}
+		}
+	}
+}
+
+func whereOf(o *schema.Origin) string {
+	return fmt.Sprintf("topic %s, partition %d, offset %d", o.Topic, o.Partition, o.Offset)
 }

@@ -6,404 +6,537 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"runtime/debug"
+	"regexp"
+	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/connectors"
 	"millrace/log"
 	"millrace/runtime"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
+	"millrace/runtime/tolerance"
 	"millrace/schema"
+	"millrace/schema/config"
+	"millrace/schema/converters"
 )
 
-// Config is what a Worker needs.
+// Config is what a worker needs.
 type Config struct {
-	Log      *log.Log
-	Plugins  *runtime.Plugins
-	Settings runtime.WorkerConfig
-	Files    connectors.Files
-	Offsets  *store.Offsets
-	Logger   *slog.Logger
-	// UsedTopic is told when a task uses a topic for the first time.
-	UsedTopic func(id runtime.TaskID, topic string)
+	Log     *log.Log
+	Plugins *runtime.Plugins
+	Worker  runtime.WorkerConfig
+	Files   connectors.Files
+	Offsets *store.Offsets
+	Logger  *slog.Logger
+	// Used is called when a task uses a topic for the first time.
+	Used func(u store.TopicUse)
 }
 
-// An Event is a task's change of state.
-type Event struct {
-	ID      runtime.TaskID
-	State   runtime.State // Running, Paused or Failed
-	Err     error         // why it failed; the task has ended
-	Version string        // of the connector
+// A Worker makes connectors and tasks. Its methods may be called concurrently.
+type Worker struct{ cfg Config }
+
+// New makes a worker.
+func New(c Config) *Worker { return &Worker{c} }
+
+// Info is what is known of a connector's plugin.
+type Info struct {
+	Type    runtime.Type
+	Class   string
+	Version string
+	task    string // class of its tasks
+	config  config.Def
 }
 
-// A Worker runs tasks. Its methods may be called concurrently, but for one task
-// Start, Stop and Drop one after another.
-type Worker struct {
-	c  Config
-	lg *slog.Logger
-
-	mu    sync.Mutex // guards tasks
-	tasks map[runtime.TaskID]*running
+// Find is the plugin of a class or alias.
+func (w *Worker) Find(class string) (Info, error) {
+	if p, ok := w.cfg.Plugins.Sources.Find(class); ok {
+		return Info{runtime.SourceType, settings.ClassOf(p.Info), p.Version, p.TaskClass, p.Config}, nil
+	}
+	if p, ok := w.cfg.Plugins.Sinks.Find(class); ok {
+		return Info{runtime.SinkType, settings.ClassOf(p.Info), p.Version, p.TaskClass, p.Config}, nil
+	}
+	return Info{Type: runtime.UnknownType}, connectors.BadConfig(fmt.Errorf("no connector is called %q; GET /connector-plugins lists those that are there", class))
 }
 
-// New makes a Worker without tasks.
-func New(c Config) *Worker {
-	if c.UsedTopic == nil {
-		c.UsedTopic = func(runtime.TaskID, string) {}
+// Context is what a connector or task may ask of us. Report is set for sink tasks by
+// whoever runs them.
+func (w *Worker) Context(name string, task int) connectors.Context {
+	lg := w.cfg.Logger.With("connector", name)
+	if task >= 0 {
+		lg = lg.With("task", task)
 	}
-	return &Worker{c: c, lg: c.Logger, tasks: map[runtime.TaskID]*running{}}
+	return connectors.Context{Connector: name, Task: task, Log: lg, Files: w.cfg.Files, Offsets: offsets{w.cfg.Offsets, name}}
 }
 
-// A task is what source and sink tasks have in common for the worker.
-type task interface {
-	// run works until ctx ends and what is in flight is done, or hard ends, or it fails.
-	run(ctx, hard context.Context) error
-}
-
-// A running task, from Start to the end of its goroutine.
-type running struct {
-	id      runtime.TaskID
-	version string
-	gate    *gate
-	stop    context.CancelFunc // asks it to finish
-	kill    context.CancelFunc // cuts it off
-	ended   chan struct{}
-
-	mu     sync.Mutex // guards on; held while it is called
-	on     func(Event)
-	failed bool
-}
-
-// emit tells the listener, until the task is stopped.
-func (r *running) emit(e Event) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.on != nil {
-		e.ID, e.Version = r.id, r.version
-		r.on(e)
-	}
-}
-
-func (r *running) mute() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.on = nil
-}
-
-// Context is what the connector of that name may ask of the runtime.
-func (w *Worker) Context(name string) connectors.Context {
-	return connectors.Context{Connector: name, Task: -1, Log: w.lg.With("connector", name), Files: w.c.Files, Offsets: offsetReader{w.c.Offsets, name}}
-}
-
-// Plan makes the connector of a configuration and asks it for its tasks. The
-// configurations are as Connect stores them, with the task's Java class.
-func (w *Worker) Plan(ctx context.Context, name string, raw map[string]string) (configs []map[string]string, err error) {
-	defer recovered(&err, "plan the tasks of "+name)
-	class := raw[settings.ConnectorClass.Name]
-	def := settings.Source
-	isSink := false
-	if _, isSink = w.c.Plugins.Sinks.Find(class); isSink {
-		def = settings.Sink
-	}
-	common, errs := def.Parse(raw)
-	if len(errs) > 0 {
-		return nil, connectors.BadConfig(errs[0])
-	}
-	most := int(settings.TasksMax.Get(common))
-	var taskClass string
-	switch {
-	case isSink:
-		p, _ := w.c.Plugins.Sinks.Find(class)
-		taskClass = p.TaskClass
-		v, errs := p.Config.Parse(raw)
-		if len(errs) > 0 {
-			return nil, connectors.BadConfig(errs[0])
-		}
-		c, err := p.New(w.Context(name), v)
-		if err != nil {
-			return nil, err
-		}
-		configs, err = c.Tasks(ctx, most)
-		if err != nil {
-			return nil, err
-		}
-	default:
-		p, ok := w.c.Plugins.Sources.Find(class)
-		if !ok {
-			return nil, connectors.BadConfig(fmt.Errorf("connector.class %s: no such connector in this binary", class))
-		}
-		taskClass = p.TaskClass
-		v, errs := p.Config.Parse(raw)
-		if len(errs) > 0 {
-			return nil, connectors.BadConfig(errs[0])
-		}
-		c, err := p.New(w.Context(name), v)
-		if err != nil {
-			return nil, err
-		}
-		configs, err = c.Tasks(ctx, most)
-		if err != nil {
-			return nil, err
-		}
-	}
-	if len(configs) > most && settings.TasksEnforced(common) {
-		return nil, connectors.BadConfig(fmt.Errorf("the connector made %d tasks, which is more than tasks.max=%d; raise it, or set tasks.max.enforce=false", len(configs), most))
-	}
-	for i, c := range configs {
-		c = maps.Clone(c)
-		if taskClass != "" {
-			c["task.class"] = taskClass
-		}
-		if isSink { // Connect adds these to every sink task
-			for _, k := range []string{settings.Topics.Name, settings.TopicsRegex.Name} {
-				if t, ok := raw[k]; ok {
-					c[k] = t
-				}
-			}
-		}
-		configs[i] = c
-	}
-	return configs, nil
-}
-
-// Start begins to run a task and returns at once. on is told of its states, in
-// order, by the task's own goroutines; it must not call the worker.
-func (w *Worker) Start(id runtime.TaskID, connector, config map[string]string, paused bool, on func(Event)) {
-	ctx, stop := context.WithCancel(context.Background())
-	hard, kill := context.WithCancel(context.Background())
-	r := &running{id: id, gate: newGate(paused), stop: stop, kill: kill, ended: make(chan struct{}), on: on}
-	w.mu.Lock()
-	if _, twice := w.tasks[id]; twice {
-		w.mu.Unlock()
-		stop()
-		kill()
-		on(Event{ID: id, State: runtime.Failed, Err: fmt.Errorf("task %s runs already: a bug in the worker", id)})
-		return
-	}
-	w.tasks[id] = r
-	w.mu.Unlock()
-	lg := w.lg.With("connector", id.Connector, "task", id.Task)
-	go func() {
-		defer close(r.ended)
-		defer kill()
-		defer stop()
-		err := w.run(ctx, hard, r, connector, config, lg)
-		if err == nil || hard.Err() != nil {
-			return
-		}
-		lg.Error("task failed", "err", err)
-		r.emit(Event{State: runtime.Failed, Err: err})
-	}()
-}
-
-// run makes the task and runs it.
-func (w *Worker) run(ctx, hard context.Context, r *running, connector, config map[string]string, lg *slog.Logger) (err error) {
-	defer recovered(&err, "run task "+r.id.String())
-	t, err := w.make(r, connector, config, lg)
-	if err != nil {
-		return err
-	}
-	state := runtime.Running
-	if r.gate.isClosed() {
-		state = runtime.Paused
-	}
-	r.emit(Event{State: state})
-	return t.run(ctx, hard)
-}
-
-func (w *Worker) make(r *running, connector, config map[string]string, lg *slog.Logger) (task, error) {
-	class := connector[settings.ConnectorClass.Name]
-	if p, ok := w.c.Plugins.Sources.Find(class); ok {
-		r.version = p.Version
-		return w.newSource(r, p, connector, config, lg)
-	}
-	if p, ok := w.c.Plugins.Sinks.Find(class); ok {
-		r.version = p.Version
-		return w.newSink(r, p, connector, config, lg)
-	}
-	return nil, connectors.BadConfig(fmt.Errorf("connector.class %s: no such connector in this binary", class))
-}
-
-// SetPaused pauses a task or lets it go on. A task that does not run here is let be.
-func (w *Worker) SetPaused(id runtime.TaskID, paused bool) {
-	w.mu.Lock()
-	r := w.tasks[id]
-	w.mu.Unlock()
-	if r == nil || !r.gate.set(paused) {
-		return
-	}
-	select {
-	case <-r.ended: // a failed task stays failed
-		return
-	default:
-	}
-	if paused {
-		r.emit(Event{State: runtime.Paused})
-	} else {
-		r.emit(Event{State: runtime.Running})
-	}
-}
-
-// Stop ends tasks together. What they have emitted reaches the log and their
-// offsets are stored, within the worker's grace; what is not done by then is cut
-// off. Afterwards none of them can write anything, and no listener is called.
-func (w *Worker) Stop(ctx context.Context, ids []runtime.TaskID) {
-	rs := w.take(ids)
-	for _, r := range rs {
-		r.mute()
-		r.stop()
-	}
-	grace := time.NewTimer(w.c.Settings.TaskGrace)
-	defer grace.Stop()
-	for _, r := range rs {
-		select {
-		case <-r.ended:
-			continue
-		case <-grace.C:
-			grace.Reset(0) // for the others as well
-		case <-ctx.Done():
-		}
-		select {
-		case <-r.ended:
-		default:
-			w.lg.Warn("task did not finish in time and is cut off", "connector", r.id.Connector, "task", r.id.Task, "grace", w.c.Settings.TaskGrace)
-			r.kill()
-		}
-	}
-	// A task that was cut off has no client any more and ends, unless its connector
-	// holds its goroutine; then only that goroutine is left, and it reaches nothing.
-	for _, r := range rs {
-		select {
-		case <-r.ended:
-		case <-time.After(cutOff):
-			w.lg.Error("task does not end although it was cut off; its connector ignores its context", "connector", r.id.Connector, "task", r.id.Task)
-		}
-	}
-}
-
-// cutOff is how long a task that was cut off may take to end.
-const cutOff = 2 * time.Second
-
-// Drop cuts tasks off at once: another worker may have them already. Nothing is
-// committed.
-func (w *Worker) Drop(ids []runtime.TaskID) {
-	for _, r := range w.take(ids) {
-		r.mute()
-		r.kill()
-	}
-}
-
-// take removes tasks from those that run here.
-func (w *Worker) take(ids []runtime.TaskID) []*running {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var out []*running
-	for _, id := range ids {
-		if r := w.tasks[id]; r != nil {
-			out = append(out, r)
-			delete(w.tasks, id)
-		}
-	}
-	return out
-}
-
-// Close stops all tasks.
-func (w *Worker) Close() {
-	w.mu.Lock()
-	ids := make([]runtime.TaskID, 0, len(w.tasks))
-	for id := range w.tasks {
-		ids = append(ids, id)
-	}
-	w.mu.Unlock()
-	w.Stop(context.Background(), ids)
-}
-
-// recovered turns a panic into an error at the edge of a connector.
-func recovered(err *error, doing string) {
-	if p := recover(); p != nil {
-		*err = panicked(p, doing)
-	}
-}
-
-func panicked(p any, doing string) error {
-	return fmt.Errorf("%s: the connector panicked, which is a bug in it: %v\n%s", doing, p, debug.Stack())
-}
-
-// A gate holds a task back while it is paused.
-type gate struct {
-	mu     sync.Mutex // guards the fields below
-	closed bool
-	opens  chan struct{} // closed when the gate opens
-	moved  chan struct{} // of one: told of every change, for loops that look
-}
-
-func newGate(closed bool) *gate {
-	return &gate{closed: closed, opens: make(chan struct{}), moved: make(chan struct{}, 1)}
-}
-
-// set closes or opens the gate and reports whether that changed it.
-func (g *gate) set(closed bool) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.closed == closed {
-		return false
-	}
-	g.closed = closed
-	if closed {
-		g.opens = make(chan struct{})
-	} else {
-		close(g.opens)
-	}
-	select {
-	case g.moved <- struct{}{}:
-	default:
-	}
-	return true
-}
-
-func (g *gate) isClosed() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.closed
-}
-
-// wait returns when the gate is open, or with ctx's error.
-func (g *gate) wait(ctx context.Context) error {
-	g.mu.Lock()
-	closed, opens := g.closed, g.opens
-	g.mu.Unlock()
-	if !closed {
-		return nil
-	}
-	select {
-	case <-opens:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-// offsetReader is a source's view of its own offsets.
-type offsetReader struct {
-	offsets   *store.Offsets
+// offsets are one connector's stored offsets.
+type offsets struct {
+	store     *store.Offsets
 	connector string
 }
 
-func (o offsetReader) Stored(ctx context.Context, partition schema.Value) (schema.Value, error) {
-	if err := o.offsets.ReadToEnd(ctx); err != nil {
-		return schema.Value{}, connectors.Retriable(fmt.Errorf("read stored offsets: %w", err))
+// Stored implements connectors.OffsetReader.
+func (o offsets) Stored(ctx context.Context, partition schema.Value) (schema.Value, error) {
+	if err := o.store.ReadToEnd(ctx); err != nil {
+		return schema.Value{}, connectors.Retriable(err)
 	}
-	return o.offsets.Stored(o.connector, partition), nil
+	return o.store.Stored(o.connector, partition), nil
 }
 
-func (o offsetReader) All(ctx context.Context) ([]connectors.Offset, error) {
-	if err := o.offsets.ReadToEnd(ctx); err != nil {
-		return nil, connectors.Retriable(fmt.Errorf("read stored offsets: %w", err))
+// All implements connectors.OffsetReader.
+func (o offsets) All(ctx context.Context) ([]connectors.Offset, error) {
+	if err := o.store.ReadToEnd(ctx); err != nil {
+		return nil, connectors.Retriable(err)
 	}
-	return o.offsets.All(o.connector), nil
+	return o.store.All(o.connector), nil
 }
 
-// errEnded is what a task's goroutines get when it has ended otherwise.
-var errEnded = errors.New("the task has ended")
+// Plan has a connector plan its tasks. Each configuration names its task's class, as
+// in Connect, so that a worker of either kind can run it.
+func (w *Worker) Plan(ctx context.Context, name string, conf map[string]string) (tasks []map[string]string, err error) {
+	info, err := w.Find(conf[settings.ConnectorClass.Name])
+	if err != nil {
+		return nil, err
+	}
+	def := settings.Source
+	if info.Type == runtime.SinkType {
+		def = settings.Sink
+	}
+	v, err := parse(def, conf)
+	if err != nil {
+		return nil, err
+	}
+	own, err := parse(info.config, conf)
+	if err != nil {
+		return nil, err
+	}
+	most := int(settings.TasksMax.Get(v))
+	err = guard("connector "+name, func() error {
+		cc := w.Context(name, -1)
+		if p, ok := w.cfg.Plugins.Sources.Find(info.Class); ok {
+			s, err := p.New(cc, own)
+			if err != nil {
+				return err
+			}
+			tasks, err = s.Tasks(ctx, most)
+			return err
+		}
+		p, _ := w.cfg.Plugins.Sinks.Find(info.Class)
+		s, err := p.New(cc, own)
+		if err != nil {
+			return err
+		}
+		tasks, err = s.Tasks(ctx, most)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if len(tasks) > most && settings.TasksMaxEnforce.Get(v) {
+		return nil, connectors.BadConfig(fmt.Errorf("the connector has made %d tasks, which is more than tasks.max (%d)", len(tasks), most))
+	}
+	for i, t := range tasks {
+		t = maps.Clone(t)
+		t["task.class"] = info.task
+		if info.Type == runtime.SinkType {
+			for _, k := range []string{settings.Topics.Name, settings.TopicsRegex.Name} {
+				if text, ok := conf[k]; ok {
+					t[k] = text
+				}
+			}
+		}
+		tasks[i] = t
+	}
+	return tasks, nil
+}
+
+// parse reads a configuration; what is wrong only a change of it mends.
+func parse(def config.Def, raw map[string]string) (config.Values, error) {
+	v, errs := def.Parse(raw)
+	return v, wrong(errs)
+}
+
+func wrong(errs []*config.Error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	list := make([]error, len(errs))
+	for i, e := range errs {
+		list[i] = e
+	}
+	return connectors.BadConfig(errors.Join(list...))
+}
+
+// TaskSpec is what a task is started with.
+type TaskSpec struct {
+	ID        runtime.TaskID
+	Connector map[string]string // the connector's configuration
+	Task      map[string]string // the task's own
+	Paused    bool
+	// State hears of the task's states: RUNNING or PAUSED, then FAILED with the error
+	// where it fails. It is called from the task's goroutines, never after Kill.
+	State func(t *Task, s runtime.State, err error)
+}
+
+// A Task is one run of a task. It ends when it fails, or after Stop.
+type Task struct {
+	ID      runtime.TaskID
+	Version string
+	Started time.Time
+
+	gate  *gate
+	stop  context.CancelFunc
+	kill  context.CancelFunc
+	hard  context.Context
+	done  chan struct{}
+	state func(s runtime.State, err error)
+
+	reporting sync.Mutex // held while a state is reported, so that none follows Kill
+	failed    atomic.Bool
+}
+
+// Start starts a task. What is wrong with it is reported to spec.State.
+func (w *Worker) Start(spec TaskSpec) *Task {
+	ctx, stop := context.WithCancel(context.Background())
+	hard, kill := context.WithCancel(context.Background())
+	t := &Task{ID: spec.ID, Started: time.Now(), gate: newGate(spec.Paused), stop: stop, kill: kill, hard: hard, done: make(chan struct{})}
+	t.state = func(s runtime.State, err error) {
+		t.reporting.Lock()
+		defer t.reporting.Unlock()
+		if hard.Err() == nil && spec.State != nil {
+			spec.State(t, s, err)
+		}
+	}
+	if info, err := w.Find(spec.Connector[settings.ConnectorClass.Name]); err == nil {
+		t.Version = info.Version
+	}
+	go func() {
+		defer close(t.done)
+		err := guard("task", func() error { return w.run(ctx, hard, t, spec) })
+		if err == nil || hard.Err() != nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
+			return
+		}
+		lg := w.cfg.Logger.With("connector", spec.ID.Connector, "task", spec.ID.Task)
+		var p *PanicError
+		if errors.As(err, &p) {
+			lg.Error("task panicked", "where", p.Where, "panic", fmt.Sprint(p.Value), "stack", string(p.Stack))
+		}
+		lg.Error("task failed", "err", err)
+		t.failed.Store(true)
+		t.state(runtime.Failed, err)
+	}()
+	return t
+}
+
+// SetPaused pauses a task, or lets it go on.
+func (t *Task) SetPaused(paused bool) {
+	if t.gate.set(paused) && !t.failed.Load() {
+		t.state(running(paused), nil)
+	}
+}
+
+func running(paused bool) runtime.State {
+	if paused {
+		return runtime.Paused
+	}
+	return runtime.Running
+}
+
+// Done is closed when the task has ended.
+func (t *Task) Done() <-chan struct{} { return t.done }
+
+// Stop tells the task to finish what it began and end.
+func (t *Task) Stop() { t.stop() }
+
+// Kill abandons the task: when it returns, nothing of it reaches the log or reports a
+// state any more, however it behaves.
+func (t *Task) Kill() {
+	t.stop()
+	t.kill()
+	t.reporting.Lock() // a report that had begun has ended
+	defer t.reporting.Unlock()
+}
+
+// StopAll stops tasks together and returns when all have ended or the grace is over;
+// those that have not ended by then are abandoned, and returned.
+func StopAll(tasks []*Task, grace time.Duration) (abandoned []*Task) {
+	for _, t := range tasks {
+		t.Stop()
+	}
+	over := time.NewTimer(grace)
+	defer over.Stop()
+	for i, t := range tasks {
+		select {
+		case <-t.done:
+			t.Kill()
+			continue
+		case <-over.C:
+		}
+		for _, t := range tasks[i:] {
+			select {
+			case <-t.done:
+			default:
+				abandoned = append(abandoned, t)
+			}
+			t.Kill()
+		}
+		break
+	}
+	return abandoned
+}
+
+// run runs a task until it ends.
+func (w *Worker) run(ctx, hard context.Context, t *Task, spec TaskSpec) error {
+	info, err := w.Find(spec.Connector[settings.ConnectorClass.Name])
+	if err != nil {
+		return err
+	}
+	if info.Type == runtime.SourceType {
+		return w.runSource(ctx, hard, t, spec, info)
+	}
+	return w.runSink(ctx, hard, t, spec, info)
+}
+
+func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, info Info) error {
+	v, err := parse(settings.Source, spec.Connector)
+	if err != nil {
+		return err
+	}
+	own, err := parse(info.config, spec.Task)
+	if err != nil {
+		return err
+	}
+	cc := w.Context(spec.ID.Connector, spec.ID.Task)
+	plugin, _ := w.cfg.Plugins.Sources.Find(info.Class)
+	overrides, errs := w.cfg.Worker.ClientOverrides(runtime.Producer, spec.Connector)
+	if err := wrong(errs); err != nil {
+		return err
+	}
+	tops := &topics{admin: w.cfg.Log.Admin(), lg: cc.Log, known: map[string]int32{}, used: w.usedBy(spec.ID)}
+	client, err := w.producer("connector-producer-"+spec.ID.String(), overrides, tops.limit)
+	if err != nil {
+		return err
+	}
+	closeClient := true
+	defer func() {
+		if closeClient {
+			client.Close()
+		}
+	}()
+	op := tolerance.New(toleranceOf(v), spec.ID.String(), cc.Log, nil)
+	sh, err := w.shaper(v, spec.Connector, op)
+	if err != nil {
+		return err
+	}
+	task, err := plugin.NewTask(cc, own)
+	if err != nil {
+		return err
+	}
+	src := &sourceTask{
+		client: client, source: task, gate: t.gate, shaper: sh, topics: tops, inflight: newInflight(maxInFlight),
+		grace: w.cfg.Worker.TaskGrace, broken: make(chan error, 1),
+	}
+	src.commits = &committer{
+		client: client, topic: w.cfg.Offsets.Topic, connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
+		inflight: src.inflight, task: task, interval: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
+	}
+	notices(cc.Log, overrides.Notices)
+	t.state(running(t.gate.closed()), nil)
+	closeClient = false
+	return src.run(ctx, hard)
+}
+
+func notices(lg *slog.Logger, list []string) {
+	for _, n := range list {
+		lg.Info("a client setting has no effect", "notice", n)
+	}
+}
+
+// usedBy records that a task used a topic.
+func (w *Worker) usedBy(id runtime.TaskID) func(string) {
+	return func(topic string) {
+		if w.cfg.Used != nil && w.cfg.Worker.TopicTracking {
+			w.cfg.Used(store.TopicUse{Topic: topic, Connector: id.Connector, Task: id.Task, Discovered: time.Now().UnixMilli()})
+		}
+	}
+}
+
+func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) int32) (*kgo.Client, error) {
+	if o.ClientID != "" {
+		id = o.ClientID
+	}
+	opts := append(w.cfg.Log.ClientOpts(),
+		kgo.ClientID(id),
+		kgo.RequiredAcks(kgo.AllISRAcks()),
+		kgo.RecordPartitioner(partitioner()),
+		kgo.ProducerLinger(0),
+		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerBatchMaxBytesFn(limit),
+		kgo.MaxBufferedRecords(1<<30), // the bound is in bytes, see inflight
+	)
+	cl, err := kgo.NewClient(append(opts, o.Options...)...)
+	if err != nil {
+		return nil, connectors.BadConfig(fmt.Errorf("client %s: %w", id, err))
+	}
+	return cl, nil
+}
+
+func toleranceOf(v config.Values) tolerance.Config {
+	return tolerance.Config{
+		RetryTimeout: settings.ErrorsRetryTimeout.Get(v), RetryDelayMax: settings.ErrorsRetryDelayMax.Get(v),
+		TolerateAll: strings.EqualFold(settings.ErrorsTolerance.Get(v), "all"),
+		Log:         settings.ErrorsLogEnable.Get(v), LogMessages: settings.ErrorsLogIncludeMessages.Get(v),
+	}
+}
+
+// shaper makes a task's transforms and converters.
+func (w *Worker) shaper(v config.Values, conf map[string]string, op *tolerance.Operator) (*shaper, error) {
+	sh := &shaper{op: op}
+	var err error
+	if sh.chain, err = w.chain(v, conf); err != nil {
+		return nil, err
+	}
+	// A connector that names a converter of its own takes none of the worker's settings for it.
+	find := func(half string, own config.Key[config.Class], standard string) (converters.Plugin, map[string]string, error) {
+		name, from := standard, w.cfg.Worker.Properties
+		if own.Has(v) {
+			name, from = string(own.Get(v)), conf
+		}
+		p, ok := w.cfg.Plugins.Converters.Find(name)
+		if !ok {
+			return p, nil, connectors.BadConfig(fmt.Errorf("%s: no converter is called %q", own.Name, name))
+		}
+		raw := settings.ConverterConfig(from, half)
+		return p, raw, nil
+	}
+	key, raw, err := find("key", settings.KeyConverter, w.cfg.Worker.KeyConverter)
+	if err != nil {
+		return nil, err
+	}
+	var errs []*config.Error
+	sh.keyClass = settings.ClassOf(key.Info)
+	if sh.key, errs = key.Make(raw, true); len(errs) > 0 {
+		return nil, fmt.Errorf("key.converter: %w", wrong(errs))
+	}
+	value, raw, err := find("value", settings.ValueConverter, w.cfg.Worker.ValueConverter)
+	if err != nil {
+		return nil, err
+	}
+	sh.valueClass = settings.ClassOf(value.Info)
+	if sh.value, errs = value.Make(raw, false); len(errs) > 0 {
+		return nil, fmt.Errorf("value.converter: %w", wrong(errs))
+	}
+	header, raw, err := find("header", settings.HeaderConverter, w.cfg.Worker.HeaderConverter)
+	if err != nil {
+		return nil, err
+	}
+	sh.headerClass = settings.ClassOf(header.Info)
+	if sh.header, errs = header.MakeHeader(raw); len(errs) > 0 {
+		return nil, fmt.Errorf("header.converter: %w", wrong(errs))
+	}
+	return sh, nil
+}
+
+func (w *Worker) chain(v config.Values, conf map[string]string) (chain, error) {
+	if len(settings.Transforms.Get(v)) == 0 {
+		return nil, nil
+	}
+	return nil, errors.New("transforms cannot be run yet")
+}
+
+func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info Info) error {
+	v, err := parse(settings.Sink, spec.Connector)
+	if err != nil {
+		return err
+	}
+	own, err := parse(info.config, spec.Task)
+	if err != nil {
+		return err
+	}
+	cc := w.Context(spec.ID.Connector, spec.ID.Task)
+	cc.Offsets = nil
+	plugin, _ := w.cfg.Plugins.Sinks.Find(info.Class)
+	overrides, errs := w.cfg.Worker.ClientOverrides(runtime.Consumer, spec.Connector)
+	if err := wrong(errs); err != nil {
+		return err
+	}
+	tol := toleranceOf(v)
+	tol.DeadLetterTopic = settings.DeadLetterTopic.Get(v)
+	tol.DeadLetterReplication, tol.DeadLetterContext = settings.DeadLetterReplication.Get(v), settings.DeadLetterContext.Get(v)
+	var letters *tolerance.DeadLetters
+	if tol.TolerateAll && tol.DeadLetterTopic != "" {
+		if err := w.cfg.Log.EnsureTopic(ctx, tol.DeadLetterTopic, -1, tol.DeadLetterReplication, nil); err != nil {
+			return connectors.Retriable(fmt.Errorf("dead-letter topic: %w", err))
+		}
+		tops := &topics{admin: w.cfg.Log.Admin(), lg: cc.Log, known: map[string]int32{}}
+		if err := tops.ensure(ctx, tol.DeadLetterTopic); err != nil {
+			return err
+		}
+		deadOverrides, errs := w.cfg.Worker.ClientOverrides(runtime.Producer, spec.Connector)
+		if err := wrong(errs); err != nil {
+			return err
+		}
+		deadOverrides.ClientID = ""
+		dead, err := w.producer("connector-dlq-producer-"+spec.ID.String(), deadOverrides, tops.limit)
+		if err != nil {
+			return err
+		}
+		defer dead.Close()
+		defer context.AfterFunc(hard, dead.Close)()
+		letters = tolerance.NewDeadLetters(dead, tol, spec.ID.Connector, spec.ID.Task, cc.Log)
+	}
+	op := tolerance.New(tol, spec.ID.String(), cc.Log, letters)
+	cc.Report = func(ctx context.Context, r schema.Record, cause error) error {
+		f := tolerance.Failure{Stage: tolerance.TaskPut, Class: info.Class, Origin: r.Origin, Err: cause}
+		if r.Origin != nil {
+			f.Where = whereOf(r.Origin)
+		}
+		_, err := op.Report(ctx, f)
+		return err
+	}
+	sh, err := w.shaper(v, spec.Connector, op)
+	if err != nil {
+		return err
+	}
+	task, err := plugin.NewTask(cc, own)
+	if err != nil {
+		return err
+	}
+	s := &sinkTask{
+		admin: w.cfg.Log.Admin(), sink: task, gate: t.gate, shaper: sh, letters: letters, used: w.usedBy(spec.ID),
+		reset: "earliest", every: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
+		calls: make(chan *call, 8), ended: make(chan struct{}), parts: map[connectors.TopicPartition]*part{},
+	}
+	if overrides.AutoOffsetReset != "" {
+		s.reset = overrides.AutoOffsetReset
+	}
+	group, id := "connect-"+spec.ID.Connector, "connector-consumer-"+spec.ID.String()
+	if overrides.Group != "" {
+		group = overrides.Group
+	}
+	if overrides.ClientID != "" {
+		id = overrides.ClientID
+	}
+	opts := append(w.cfg.Log.ClientOpts(), kgo.ClientID(id), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	opts = append(opts, s.options()...)
+	if pattern := settings.TopicsRegex.Get(v); pattern != "" {
+		full := "^(?:" + pattern + ")$"
+		if _, err := regexp.Compile(full); err != nil {
+			return connectors.BadConfig(fmt.Errorf("topics.regex: %w", err))
+		}
+		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(full))
+	} else {
+		opts = append(opts, kgo.ConsumeTopics(slices.Compact(slices.Sorted(slices.Values(settings.Topics.Get(v))))...))
+	}
+	if s.client, err = kgo.NewClient(append(opts, overrides.Options...)...); err != nil {
+		return connectors.BadConfig(fmt.Errorf("client %s: %w", id, err))
+	}
+	notices(cc.Log, overrides.Notices)
+	t.state(running(t.gate.closed()), nil)
+	return s.run(ctx, hard)
+}

@@ -1,0 +1,442 @@
+package herder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"millrace/connectors"
+	"millrace/runtime"
+	"millrace/runtime/settings"
+	"millrace/runtime/store"
+	"millrace/schema"
+)
+
+// ClusterID is the log's id.
+func (h *Herder) ClusterID() string { return h.cfg.Log.ClusterID() }
+
+// WorkerID is what statuses call this worker: its advertised host and port.
+func (h *Herder) WorkerID() string { return h.workerID }
+
+// healthLimit is how long the loop may take to answer before it counts as stuck.
+const healthLimit = 10 * time.Second
+
+// Health says whether the worker has joined its group, and whether its loop answers.
+func (h *Herder) Health(ctx context.Context) runtime.Health {
+	select {
+	case <-h.done:
+		return runtime.Health{Status: "unhealthy", Message: "Worker has shut down."}
+	case <-h.ready:
+	default:
+		return runtime.Health{Status: "starting", Message: "Worker is still starting up: it joins the group " + h.cfg.Worker.GroupID + "."}
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthLimit)
+	defer cancel()
+	joined := false
+	if err := h.do(ctx, func() { joined = h.joined }); err != nil {
+		return runtime.Health{Status: "unhealthy", Message: "Worker does not answer: " + err.Error()}
+	}
+	if !joined {
+		return runtime.Health{Status: "unhealthy", Message: "Worker is not counted in by the group " + h.cfg.Worker.GroupID + " and tries to join again."}
+	}
+	return runtime.Health{Status: "healthy", Message: "Worker has completed startup and is ready to handle requests."}
+}
+
+// Connectors are the connectors' names, sorted.
+func (h *Herder) Connectors(context.Context) ([]string, error) {
+	return slices.Sorted(maps.Keys(h.configs.Now().Connectors)), nil
+}
+
+func (h *Herder) connector(name string) (*store.Connector, error) {
+	if c := h.configs.Now().Connectors[name]; c != nil {
+		return c, nil
+	}
+	return nil, runtime.NotFound("Connector %s not found", name)
+}
+
+// Connector is a connector with its tasks.
+func (h *Herder) Connector(_ context.Context, name string) (runtime.ConnectorInfo, error) {
+	c, err := h.connector(name)
+	if err != nil {
+		return runtime.ConnectorInfo{}, err
+	}
+	return h.info(c), nil
+}
+
+func (h *Herder) info(c *store.Connector) runtime.ConnectorInfo {
+	i := runtime.ConnectorInfo{Name: c.Name, Config: maps.Clone(c.Config), Tasks: []runtime.TaskID{}, Type: h.typeOf(c.Config)}
+	for n := range c.Tasks {
+		i.Tasks = append(i.Tasks, runtime.TaskID{Connector: c.Name, Task: n})
+	}
+	return i
+}
+
+func (h *Herder) typeOf(conf map[string]string) runtime.Type { return h.validator.Type(conf) }
+
+// Config is a connector's configuration, as it was given.
+func (h *Herder) Config(_ context.Context, name string) (map[string]string, error) {
+	c, err := h.connector(name)
+	if err != nil {
+		return nil, err
+	}
+	return maps.Clone(c.Config), nil
+}
+
+// Tasks are a connector's tasks with their configurations.
+func (h *Herder) Tasks(_ context.Context, name string) ([]runtime.TaskInfo, error) {
+	c, err := h.connector(name)
+	if err != nil {
+		return nil, err
+	}
+	out := []runtime.TaskInfo{}
+	for n, t := range c.Tasks {
+		out = append(out, runtime.TaskInfo{ID: runtime.TaskID{Connector: name, Task: n}, Config: maps.Clone(t)})
+	}
+	return out, nil
+}
+
+// Status is the state of a connector and its tasks.
+func (h *Herder) Status(ctx context.Context, name string) (runtime.Status, error) {
+	c := h.configs.Now().Connectors[name]
+	st, ok := h.statuses.Connector(name)
+	if c == nil || !ok {
+		return runtime.Status{}, runtime.NotFound("No status found for connector %s", name)
+	}
+	out := runtime.Status{Name: name, Type: h.typeOf(c.Config), Connector: partOf(st), Tasks: []runtime.TaskStatus{}}
+	for n := range c.Tasks {
+		if st, ok := h.statuses.Task(runtime.TaskID{Connector: name, Task: n}); ok {
+			out.Tasks = append(out.Tasks, runtime.TaskStatus{ID: n, PartStatus: partOf(st)})
+		}
+	}
+	// What this worker knows of its own parts beyond what the topic says.
+	err := h.do(ctx, func() {
+		if s := h.conns[name]; s != nil {
+			detail(&out.Connector, &s.outcome)
+		}
+		for i := range out.Tasks {
+			if s := h.tasks[runtime.TaskID{Connector: name, Task: out.Tasks[i].ID}]; s != nil {
+				detail(&out.Tasks[i].PartStatus, &s.outcome)
+			}
+		}
+	})
+	return out, err
+}
+
+func partOf(st store.Status) runtime.PartStatus {
+	return runtime.PartStatus{State: st.State, WorkerID: st.WorkerID, Version: st.Version, Trace: st.Trace}
+}
+
+func detail(p *runtime.PartStatus, o *outcome) {
+	p.Restarts, p.Next = o.restarts, o.next
+	if o.err == nil {
+		return
+	}
+	d := runtime.FailureDetail{Summary: o.err.Error(), Retry: "unknown"}
+	switch connectors.RetryOf(o.err) {
+	case connectors.RetryHelps:
+		d.Retry = "helps"
+	case connectors.RetryNever:
+		d.Retry = "never"
+	}
+	if f := connectors.FailureOf(o.err); f != nil {
+		d.Summary, d.Remedy = f.Cause, f.Do()
+		if f.Reason != nil {
+			d.Code = f.Reason.Code
+		}
+	}
+	p.Failure = &d
+}
+
+// TaskStatus is the state of a task.
+func (h *Herder) TaskStatus(ctx context.Context, id runtime.TaskID) (runtime.TaskStatus, error) {
+	st, err := h.Status(ctx, id.Connector)
+	if err == nil {
+		for _, t := range st.Tasks {
+			if t.ID == id.Task {
+				return t, nil
+			}
+		}
+	} else if !errors.As(err, new(*runtime.NotFoundError)) {
+		return runtime.TaskStatus{}, err
+	}
+	return runtime.TaskStatus{}, runtime.NotFound("No status found for task %s", id)
+}
+
+// Offsets are the positions of a source's partitions, or of a sink's topic partitions.
+func (h *Herder) Offsets(ctx context.Context, name string) ([]runtime.OffsetInfo, error) {
+	c, err := h.connector(name)
+	if err != nil {
+		return nil, err
+	}
+	out := []runtime.OffsetInfo{}
+	if h.typeOf(c.Config) != runtime.SinkType {
+		if err := h.offsets.ReadToEnd(ctx); err != nil {
+			return nil, err
+		}
+		for _, o := range h.offsets.All(name) {
+			out = append(out, runtime.OffsetInfo{Partition: o.Partition, Offset: o.Position})
+		}
+		return out, nil
+	}
+	over, _ := h.cfg.Worker.ClientOverrides(runtime.Consumer, c.Config)
+	group := over.Group
+	if group == "" {
+		group = "connect-" + name
+	}
+	found, err := h.cfg.Log.Admin().FetchOffsets(ctx, group)
+	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
+		return nil, fmt.Errorf("offsets of consumer group %s: %w", group, err)
+	}
+	for _, o := range found.Sorted() {
+		if o.Err != nil {
+			return nil, fmt.Errorf("offsets of consumer group %s: %w", group, o.Err)
+		}
+		out = append(out, sinkOffset(o.Offset))
+	}
+	return out, nil
+}
+
+func sinkOffset(o kadm.Offset) runtime.OffsetInfo {
+	str := schema.StringValue
+	return runtime.OffsetInfo{
+		Partition: schema.MapValue([]schema.Entry{
+			{Key: str("kafka_partition"), Value: schema.Int32Value(o.Partition)},
+			{Key: str("kafka_topic"), Value: str(o.Topic)},
+		}),
+		Offset: schema.MapValue([]schema.Entry{{Key: str("kafka_offset"), Value: schema.Int64Value(o.At)}}),
+	}
+}
+
+// mustLead refuses what only the leader may do, and says who leads.
+func (h *Herder) mustLead(ctx context.Context) error {
+	var err error
+	if e := h.do(ctx, func() {
+		switch {
+		case h.ending:
+			err = runtime.Conflict("the worker is shutting down")
+		case !h.joined:
+			err = runtime.Conflict("Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway.")
+		case !h.at.leader:
+			err = &runtime.ForwardError{URL: h.leaderURL, ConflictError: runtime.ConflictError{
+				Msg: fmt.Sprintf("only the leader of the group can do that: it is the worker at %s", h.leaderURL)}}
+		}
+	}); e != nil {
+		return e
+	}
+	return err
+}
+
+// PutConfig validates a configuration and stores it. See rest.Herder.
+func (h *Herder) PutConfig(ctx context.Context, name string, conf map[string]string, initial runtime.TargetState, allowReplace bool) (runtime.ConnectorInfo, bool, error) {
+	none := runtime.ConnectorInfo{}
+	if own, ok := conf[settings.Name.Name]; ok && own != name {
+		return none, false, runtime.BadRequest("Connector name configuration (%s) doesn't match connector name in the URL (%s)", own, name)
+	}
+	if err := h.mustLead(ctx); err != nil {
+		return none, false, err
+	}
+	conf = maps.Clone(conf)
+	conf[settings.Name.Name] = name
+	infos, err := h.Validate(ctx, conf)
+	if err != nil {
+		return none, false, err
+	}
+	if text := settings.ErrorText(infos); text != "" {
+		return none, false, runtime.BadRequest("%s", text)
+	}
+	if over, _ := h.cfg.Worker.ClientOverrides(runtime.Consumer, conf); h.typeOf(conf) == runtime.SinkType {
+		group := over.Group
+		if group == "" {
+			group = "connect-" + name
+		}
+		if group == h.cfg.Worker.GroupID {
+			return none, false, runtime.BadRequest("Consumer group for sink connector named %s conflicts with Connect worker group %s", name, group)
+		}
+	}
+	release, err := h.lockConfigs(ctx)
+	if err != nil {
+		return none, false, err
+	}
+	defer release()
+	_, there := h.configs.Now().Connectors[name]
+	if there && !allowReplace {
+		return none, false, &runtime.ExistsError{Name: name}
+	}
+	if err := h.configs.PutConnector(ctx, name, conf, initial); err != nil {
+		return none, false, err
+	}
+	c, err := h.connector(name)
+	if err != nil {
+		return none, false, err // deleted at once
+	}
+	return h.info(c), !there, nil
+}
+
+// Delete removes a connector. Its offsets stay, as in Connect.
+func (h *Herder) Delete(ctx context.Context, name string) error {
+	if err := h.mustLead(ctx); err != nil {
+		return err
+	}
+	release, err := h.lockConfigs(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err := h.connector(name); err != nil {
+		return err
+	}
+	return h.configs.RemoveConnector(ctx, name)
+}
+
+// SetTargetState says what a connector shall do. Stopping takes its tasks away, which
+// only the leader may.
+func (h *Herder) SetTargetState(ctx context.Context, name string, target runtime.TargetState) error {
+	if _, err := h.connector(name); err != nil {
+		return runtime.NotFound("Unknown connector %s", name)
+	}
+	if target == runtime.StoppedTarget {
+		if err := h.mustLead(ctx); err != nil {
+			return err
+		}
+	}
+	release, err := h.lockConfigs(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err := h.connector(name); err != nil {
+		return runtime.NotFound("Unknown connector %s", name)
+	}
+	return h.configs.PutTarget(ctx, name, target)
+}
+
+// owner runs f where this worker has the part, or says who has it.
+func (h *Herder) owner(ctx context.Context, has func(work) bool, f func()) error {
+	var err error
+	if e := h.do(ctx, func() {
+		switch {
+		case !h.joined:
+			err = runtime.Conflict("Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway.")
+		case has(h.mine):
+			f()
+		case !h.at.leader:
+			err = &runtime.ForwardError{URL: h.leaderURL, ConflictError: runtime.ConflictError{
+				Msg: "another worker runs it; the leader knows which: it is the worker at " + h.leaderURL}}
+		default:
+			err = runtime.Conflict("Cannot complete request because the connector or task is not assigned to a worker; the group is rebalancing")
+			for id, w := range h.owners {
+				if has(w) {
+					err = &runtime.ForwardError{URL: h.urls[id], ConflictError: runtime.ConflictError{Msg: "the worker at " + h.urls[id] + " runs it"}}
+				}
+			}
+		}
+	}); e != nil {
+		return e
+	}
+	return err
+}
+
+// RestartConnector restarts the connector alone.
+func (h *Herder) RestartConnector(ctx context.Context, name string) error {
+	if _, err := h.connector(name); err != nil {
+		return runtime.NotFound("Unknown connector: %s", name)
+	}
+	return h.owner(ctx, func(w work) bool { return w.hasConnector(name) }, func() {
+		if s := h.conns[name]; s != nil {
+			h.restartConnector(name, s)
+		}
+	})
+}
+
+// RestartTask restarts one task.
+func (h *Herder) RestartTask(ctx context.Context, id runtime.TaskID) error {
+	c := h.configs.Now().Connectors[id.Connector]
+	switch {
+	case c == nil:
+		return runtime.NotFound("Unknown connector: %s", id.Connector)
+	case id.Task < 0 || id.Task >= len(c.Tasks):
+		return runtime.NotFound("Unknown task: %s", id)
+	}
+	return h.owner(ctx, func(w work) bool { return w.hasTask(id) }, func() {
+		if s := h.tasks[id]; s != nil {
+			h.restartTask(id, s, h.configs.Now())
+		}
+	})
+}
+
+// Restart has every worker restart its parts of a connector.
+func (h *Herder) Restart(ctx context.Context, name string, includeTasks, onlyFailed bool) (runtime.Status, error) {
+	if _, err := h.connector(name); err != nil {
+		return runtime.Status{}, runtime.NotFound("Unknown connector: %s", name)
+	}
+	if err := h.mustLead(ctx); err != nil {
+		return runtime.Status{}, err
+	}
+	st, err := h.Status(ctx, name)
+	if err != nil {
+		return st, err
+	}
+	any := false
+	mark := func(p *runtime.PartStatus) {
+		if !onlyFailed || p.State == runtime.Failed {
+			p.State, any = runtime.Restarting, true
+		}
+	}
+	mark(&st.Connector)
+	if includeTasks {
+		for i := range st.Tasks {
+			mark(&st.Tasks[i].PartStatus)
+		}
+	}
+	if !any && !onlyFailed {
+		return st, nil
+	}
+	release, err := h.lockConfigs(ctx)
+	if err != nil {
+		return st, err
+	}
+	defer release()
+	return st, h.configs.PutRestart(ctx, store.Restart{Connector: name, IncludeTasks: includeTasks, OnlyFailed: onlyFailed})
+}
+
+// Validate describes every setting of a configuration and what is wrong with it.
+func (h *Herder) Validate(ctx context.Context, conf map[string]string) (runtime.ConfigInfos, error) {
+	infos, err := h.validator.Validate(ctx, conf)
+	if err != nil {
+		return infos, err
+	}
+	kind := runtime.Producer
+	if h.typeOf(conf) == runtime.SinkType {
+		kind = runtime.Consumer
+	}
+	_, errs := h.cfg.Worker.ClientOverrides(kind, conf)
+	for _, e := range errs {
+		value := e.Value
+		if strings.Contains(e.Key, "password") || strings.Contains(e.Key, "jaas") {
+			value = "[hidden]"
+		}
+		infos.ErrorCount++
+		infos.Configs = append(infos.Configs, runtime.ConfigInfo{
+			Definition: runtime.KeyInfo{Name: e.Key, Type: "STRING", Importance: "MEDIUM", OrderInGroup: -1, Width: "NONE", DisplayName: e.Key, Dependents: []string{}},
+			Value:      runtime.ValueInfo{Name: e.Key, Value: &value, RecommendedValues: []string{}, Errors: []string{e.Error()}, Visible: true},
+		})
+	}
+	return infos, nil
+}
+
+// Plugins lists the plugins.
+func (h *Herder) Plugins(connectorsOnly bool) []runtime.PluginInfo {
+	return settings.Plugins(h.cfg.Plugins, connectorsOnly)
+}
+
+// PluginConfig describes the settings of a plugin.
+func (h *Herder) PluginConfig(_ context.Context, plugin string) ([]runtime.KeyInfo, error) {
+	return settings.PluginConfig(h.cfg.Plugins, plugin)
+}

@@ -1,0 +1,199 @@
+package herder
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"millrace/runtime/store"
+)
+
+// standing implements owner. Under the eager protocol everything stops first.
+func (h *Herder) standing(ctx context.Context, eager bool) (metadata, error) {
+	if eager {
+		idle := make(chan struct{})
+		if err := h.do(ctx, func() {
+			h.mine = work{}
+			h.whenIdle = append(h.whenIdle, func() { close(idle) })
+		}); err != nil {
+			return metadata{}, err
+		}
+		select {
+		case <-idle:
+		case <-ctx.Done():
+			return metadata{}, ctx.Err()
+		}
+	}
+	var m metadata
+	err := h.do(ctx, func() {
+		m = metadata{url: h.url, configOffset: h.configs.Now().Offset}
+		if h.joined || !h.mine.empty() {
+			m.allocation = &assignment{leader: h.leaderID, leaderURL: h.leaderURL, configOffset: m.configOffset, assigned: h.mine}
+		}
+	})
+	return m, err
+}
+
+// configured is all the work there is.
+func configured(s *store.Snapshot) work {
+	return work{slices.Collect(maps.Keys(s.Connectors)), s.Tasks()}.normal()
+}
+
+// lead implements owner.
+func (h *Herder) lead(ctx context.Context, g ledGroup) (map[string]assignment, error) {
+	limited, cancel := context.WithTimeout(ctx, h.cfg.Worker.SyncTimeout)
+	defer cancel()
+	if err := h.configs.ReadToEnd(limited); err != nil {
+		return nil, fmt.Errorf("read the config topic: %w", err)
+	}
+	out := map[string]assignment{}
+	err := h.do(ctx, func() {
+		snap := h.configs.Now()
+		version := versionOf(g.protocol)
+		base := assignment{version: version, leader: g.id, leaderURL: h.url, configOffset: snap.Offset}
+		input := group{now: time.Now(), generation: g.generation, members: map[string]work{}, configured: configured(snap), maxDelay: h.cfg.Worker.RebalanceDelay}
+		h.urls = map[string]string{}
+		for id, m := range g.members {
+			h.urls[id] = m.url
+			if m.configOffset > snap.Offset {
+				base.err = errConfigMismatch // it read what we did not: all look again
+			}
+			if m.allocation != nil {
+				input.members[id] = m.allocation.assigned
+			} else {
+				input.members[id] = work{}
+			}
+			out[id] = base
+		}
+		if base.err != errNone {
+			for id := range out {
+				out[id] = base
+			}
+			return
+		}
+		h.ledFor = input.configured
+		if version == 0 {
+			for id, w := range assignEager(slices.Collect(maps.Keys(g.members)), input.configured) {
+				a := out[id]
+				a.assigned = w
+				out[id] = a
+			}
+			return
+		}
+		var shares map[string]share
+		h.plan, shares = assign(h.plan, input)
+		for id, s := range shares {
+			a := base
+			a.assigned, a.revoked, a.delay = s.assigned, s.revoked, s.delay
+			out[id] = a
+		}
+		h.owners = map[string]work{}
+		maps.Copy(h.owners, h.plan.assigned)
+	})
+	return out, err
+}
+
+// assigned implements owner.
+func (h *Herder) assigned(ctx context.Context, m membership, a assignment) error {
+	if a.err == errConfigMismatch {
+		h.lg.Info("the leader has not read all configurations; the group assigns again")
+		if err := h.configs.ReadToEnd(ctx); err != nil {
+			return err
+		}
+		h.member.requestRejoin()
+		return h.do(ctx, func() { h.at = m })
+	}
+	// Nothing starts before the configurations that were assigned are known here.
+	if h.configs.Now().Offset < a.configOffset {
+		limited, cancel := context.WithTimeout(ctx, h.cfg.Worker.SyncTimeout)
+		err := h.configs.ReadToEnd(limited)
+		cancel()
+		if err != nil || h.configs.Now().Offset < a.configOffset {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			h.lost(err)
+			h.lg.Error("the config topic could not be read as far as the assignment wants; the worker waits before it joins again",
+				"offset", h.configs.Now().Offset, "want", a.configOffset, "wait", h.cfg.Worker.UnsyncBackoff, "err", err)
+			select {
+			case <-time.After(h.cfg.Worker.UnsyncBackoff):
+			case <-ctx.Done():
+			}
+			return fmt.Errorf("config topic is behind: %w", err)
+		}
+	}
+	return h.do(ctx, func() {
+		h.at, h.leaderID, h.leaderURL, h.joined = m, a.leader, a.leaderURL, true
+		if a.version == 0 {
+			h.mine = a.assigned
+		} else {
+			h.mine = h.mine.minus(a.revoked).plus(a.assigned)
+			if !a.revoked.empty() {
+				// What we gave up is assigned to others once we say that we have it no more.
+				h.whenGone = true
+			}
+		}
+		if a.delay > 0 {
+			generation := m.generation
+			time.AfterFunc(a.delay, func() {
+				h.mail.post(func() {
+					if h.at.generation == generation {
+						h.member.requestRejoin()
+					}
+				})
+			})
+		}
+		h.lg.Info("joined the group of workers", "group", h.cfg.Worker.GroupID, "generation", m.generation, "leader", m.leader,
+			"connectors", len(h.mine.connectors), "tasks", len(h.mine.tasks))
+		if m.leader {
+			h.refreshSessionKey()
+		}
+	})
+}
+
+// lost implements owner: all that runs here may already run elsewhere.
+func (h *Herder) lost(why error) {
+	killed := make(chan struct{})
+	h.mail.post(func() {
+		if h.joined && (len(h.tasks) > 0 || len(h.conns) > 0) {
+			h.lg.Warn("tasks are abandoned: the group no longer counts this worker in", "tasks", len(h.tasks), "err", why)
+		}
+		h.killAll()
+		h.joined, h.mine, h.plan = false, work{}, plan{}
+		close(killed)
+	})
+	select {
+	case <-killed:
+	case <-h.done:
+	}
+}
+
+// sessionKeyTTL is how long a key signs requests between workers.
+const sessionKeyTTL = time.Hour
+
+// refreshSessionKey makes a new key where there is none or it is old. The leader does.
+func (h *Herder) refreshSessionKey() {
+	k := h.configs.Now().SessionKey
+	if h.cfg.Worker.Protocol != protoSessioned || h.keyUnderWay || k != nil && time.Since(time.UnixMilli(k.Created)) < sessionKeyTTL {
+		return
+	}
+	h.keyUnderWay = true
+	secret := make([]byte, 32)
+	_, _ = rand.Read(secret) // never fails
+	key := store.SessionKey{Key: base64.StdEncoding.EncodeToString(secret), Algorithm: "HmacSHA256", Created: time.Now().UnixMilli()}
+	go func() {
+		ctx, cancel := context.WithTimeout(h.stopped, 30*time.Second)
+		defer cancel()
+		err := h.configs.PutSessionKey(ctx, key)
+		h.mail.post(func() {
+			h.keyUnderWay = false
+			if err != nil && h.stopped.Err() == nil {
+				h.lg.Warn("the key for requests between workers could not be stored", "err", err)
+			}
+		})
+	}()
+}

@@ -1,0 +1,134 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"millrace/connectors"
+)
+
+// defaultMaxMessage is what clusters take by default, in bytes of a batch.
+const defaultMaxMessage = 1048588
+
+// topics makes sure that the topics a task writes to exist, and knows how large their
+// batches may be.
+type topics struct {
+	admin *kadm.Client
+	lg    *slog.Logger
+	used  func(topic string) // called once for each
+
+	last string // of the goroutine that produces: the topic it used last
+
+	mu    sync.Mutex // guards known
+	known map[string]int32
+}
+
+// ensure makes the topic with the log's defaults where it does not exist.
+func (t *topics) ensure(ctx context.Context, name string) error {
+	t.mu.Lock()
+	_, ok := t.known[name]
+	t.mu.Unlock()
+	if !ok {
+		most, err := t.look(ctx, name)
+		if err != nil {
+			return err
+		}
+		t.mu.Lock()
+		t.known[name] = most
+		t.mu.Unlock()
+		if t.used != nil {
+			t.used(name)
+		}
+	}
+	t.last = name
+	return nil
+}
+
+func (t *topics) look(ctx context.Context, name string) (most int32, err error) {
+	details, err := t.admin.ListTopics(ctx, name)
+	if err == nil {
+		err = details[name].Err
+	}
+	switch {
+	case errors.Is(err, kerr.UnknownTopicOrPartition):
+		r, err := t.admin.CreateTopic(ctx, -1, -1, nil, name)
+		switch {
+		case err == nil:
+			t.lg.Info("topic made", "topic", name)
+		case errors.Is(err, kerr.TopicAlreadyExists):
+		case kerr.IsRetriable(err):
+			return 0, connectors.Retriable(fmt.Errorf("make topic %s: %w", name, err))
+		case r.ErrMessage != "":
+			return 0, fmt.Errorf("make topic %s: %w: %s", name, err, r.ErrMessage)
+		default:
+			return 0, fmt.Errorf("make topic %s: %w", name, err)
+		}
+	case err != nil && ctx.Err() != nil:
+		return 0, ctx.Err()
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.InvalidTopicException):
+		return 0, fmt.Errorf("look at topic %s: %w", name, err)
+	case err != nil:
+		return 0, connectors.Retriable(fmt.Errorf("look at topic %s: %w", name, err))
+	}
+	configs, err := t.admin.DescribeTopicConfigs(ctx, name)
+	if err == nil && len(configs) == 1 && configs[0].Err == nil {
+		for _, c := range configs[0].Configs {
+			if c.Key == "max.message.bytes" {
+				if n, err := strconv.ParseInt(c.MaybeValue(), 10, 32); err == nil {
+					return int32(n), nil
+				}
+			}
+		}
+	}
+	if ctx.Err() != nil {
+		return 0, ctx.Err()
+	}
+	t.lg.Info("the largest batch of a topic is unknown; the usual one is assumed", "topic", name, "bytes", defaultMaxMessage)
+	return defaultMaxMessage, nil
+}
+
+// limit is the size of a topic's largest batch.
+func (t *topics) limit(name string) int32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if n, ok := t.known[name]; ok {
+		return n
+	}
+	return defaultMaxMessage
+}
+
+// partitioner is Java's, but for records whose partition is given.
+func partitioner() kgo.Partitioner { return givenOrKey{kgo.StickyKeyPartitioner(nil)} }
+
+type givenOrKey struct{ kgo.Partitioner }
+
+func (p givenOrKey) ForTopic(topic string) kgo.TopicPartitioner {
+	return &givenOrKeyTopic{p.Partitioner.ForTopic(topic)}
+}
+
+type givenOrKeyTopic struct{ inner kgo.TopicPartitioner }
+
+func (p *givenOrKeyTopic) RequiresConsistency(r *kgo.Record) bool {
+	return r.Partition >= 0 || p.inner.RequiresConsistency(r)
+}
+
+func (p *givenOrKeyTopic) Partition(r *kgo.Record, n int) int {
+	if r.Partition >= 0 {
+		return int(r.Partition)
+	}
+	return p.inner.Partition(r, n)
+}
+
+func (p *givenOrKeyTopic) OnNewBatch() {
+	if b, ok := p.inner.(kgo.TopicPartitionerOnNewBatch); ok {
+		b.OnNewBatch()
+	}
+}
