@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"millrace/connectors"
 	"millrace/log"
@@ -66,17 +67,17 @@ func BenchmarkSourcePipeline(b *testing.B) {
 	if len(errs) > 0 {
 		b.Fatal(errs)
 	}
-	w := New(Config{Log: l, Plugins: plugins, Settings: settings, Offsets: offsets, Logger: lg})
+	w := New(Config{Log: l, Plugins: plugins, Worker: settings, Offsets: offsets, Logger: lg})
 	b.SetBytes(950)
 	b.ReportAllocs()
 	b.ResetTimer()
 	raw := map[string]string{"name": "flood", "connector.class": "flood"}
 	id := runtime.TaskID{Connector: "flood"}
-	w.Start(id, raw, raw, false, func(e Event) {
-		if e.Err != nil {
-			b.Error(e.Err)
+	task := w.Start(TaskSpec{ID: id, Connector: raw, Task: raw, State: func(_ *Task, _ runtime.State, err error) {
+		if err != nil {
+			b.Error(err)
 		}
-	})
+	}})
 	eventually(b, "all is in the log", func() bool {
 		ends, err := l.Admin().ListEndOffsets(b.Context(), "flood")
 		if err != nil {
@@ -86,5 +87,5 @@ func BenchmarkSourcePipeline(b *testing.B) {
 		return end.Offset >= int64(b.N)
 	})
 	b.StopTimer()
-	w.Close()
+	StopAll([]*Task{task}, time.Second)
 }

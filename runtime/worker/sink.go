@@ -18,6 +18,7 @@ import (
 	"millrace/connectors"
 	"millrace/runtime/tolerance"
 	"millrace/schema"
+	"millrace/schema/javatext"
 )
 
 const (
@@ -37,7 +38,8 @@ type sinkTask struct {
 	shaper  *shaper
 	letters *tolerance.DeadLetters // nil: none
 	used    func(topic string)
-	reset   string // auto.offset.reset: earliest, latest or none
+	regex   *javatext.Regexp // of topics to read; nil where they are named
+	reset   string           // auto.offset.reset: earliest, latest or none
 	every   time.Duration
 	timeout time.Duration // of a commit
 	lg      *slog.Logger
@@ -120,7 +122,57 @@ func (t *sinkTask) run(ctx, hard context.Context) (err error) {
 	defer t.client.CloseAllowingRebalance()
 	defer close(t.ended)
 	defer func() { err = errors.Join(err, t.finish(hard, err == nil)) }()
+	if t.regex != nil {
+		if err := t.subscribe(ctx); err != nil {
+			return err
+		}
+		looking, stop := context.WithCancel(ctx)
+		defer stop()
+		go t.look(looking)
+	}
 	return guard("sink", func() error { return t.loop(ctx, hard) })
+}
+
+// lookEvery is the time between two looks for topics that topics.regex matches.
+const lookEvery = 5 * time.Second
+
+// look finds topics that appear, until ctx ends.
+func (t *sinkTask) look(ctx context.Context) {
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := t.subscribe(ctx); err != nil && ctx.Err() == nil {
+			t.lg.Warn("topics that topics.regex matches are not known; they are looked for again", "err", err)
+		}
+	}
+}
+
+// subscribe adds the topics that the pattern matches; those that are read stay.
+func (t *sinkTask) subscribe(ctx context.Context) error {
+	found, err := t.admin.ListTopics(ctx)
+	if err != nil {
+		return connectors.Retriable(fmt.Errorf("list topics: %w", err))
+	}
+	var add []string
+	for _, name := range found.Names() {
+		if found[name].IsInternal {
+			continue
+		}
+		ok, err := t.regex.MatchWhole(name)
+		if err != nil {
+			return fmt.Errorf("topics.regex on topic %s: %w", name, err)
+		}
+		if ok {
+			add = append(add, name)
+		}
+	}
+	t.client.AddConsumeTopics(add...)
+	return nil
 }
 
 // finish gives all partitions back; what was put is flushed and committed first where

@@ -12,19 +12,13 @@ import (
 	"millrace/runtime/tolerance"
 	"millrace/schema"
 	"millrace/schema/converters"
+	"millrace/transforms"
 )
-
-// chain is a connector's transforms.
-type chain interface {
-	// Apply runs a record through; keep is false where one drops it. On an error class is
-	// that of the transform or predicate that failed.
-	Apply(r schema.Record) (out schema.Record, keep bool, class string, err error)
-}
 
 // shaper is the middle of a pipeline: transforms and converters. It is used by one
 // goroutine.
 type shaper struct {
-	chain      chain // nil: none
+	chain      *transforms.Chain // nil: none
 	key, value converters.Converter
 	header     converters.HeaderConverter
 	// Classes of the converters, for messages.
@@ -106,10 +100,10 @@ func (s *slab) keep(b []byte) []byte {
 // dropped or skipped leaves nothing.
 func (sh *shaper) add(ctx context.Context, s *slab, r schema.Record, where func() string) error {
 	if sh.chain != nil {
-		out, keep, class, err := sh.chain.Apply(r)
+		out, keep, err := sh.chain.Apply(r)
 		if err != nil {
-			skip, err := sh.op.Handle(ctx, tolerance.Failure{Stage: tolerance.Transformation, Class: class, Where: where(), Err: err}, func() (err error) {
-				out, keep, _, err = sh.chain.Apply(r)
+			skip, err := sh.op.Handle(ctx, tolerance.Failure{Stage: tolerance.Transformation, Class: stepClass(err), Where: where(), Err: err}, func() (err error) {
+				out, keep, err = sh.chain.Apply(r)
 				return err
 			})
 			if err != nil || skip {
@@ -141,6 +135,15 @@ func (sh *shaper) add(ctx context.Context, s *slab, r schema.Record, where func(
 	}
 	s.n++
 	return nil
+}
+
+// stepClass is the class of the transform that failed.
+func stepClass(err error) string {
+	var step *transforms.StepError
+	if errors.As(err, &step) {
+		return step.Class
+	}
+	return ""
 }
 
 // stageError is an error of a converter with what converted.
@@ -245,10 +248,10 @@ func (sh *shaper) decode(ctx context.Context, kr *kgo.Record, o *schema.Origin) 
 	if sh.chain == nil {
 		return r, true, nil
 	}
-	out, keep, class, err := sh.chain.Apply(r)
+	out, keep, err := sh.chain.Apply(r)
 	if err != nil {
-		skip, err := failed(err, tolerance.Transformation, class, func() (err error) {
-			out, keep, _, err = sh.chain.Apply(r)
+		skip, err := failed(err, tolerance.Transformation, stepClass(err), func() (err error) {
+			out, keep, err = sh.chain.Apply(r)
 			return err
 		})
 		if err != nil || skip {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/connectors"
@@ -24,6 +24,8 @@ import (
 	"millrace/schema"
 	"millrace/schema/config"
 	"millrace/schema/converters"
+	"millrace/schema/javatext"
+	"millrace/transforms"
 )
 
 // Config is what a worker needs.
@@ -371,7 +373,7 @@ func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) 
 		id = o.ClientID
 	}
 	opts := append(w.cfg.Log.ClientOpts(),
-		kgo.ClientID(id),
+		kgo.ClientID(id), kgo.WithLogger(clientLog{w.cfg.Logger.With("client", id)}),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(partitioner()),
 		kgo.ProducerLinger(0),
@@ -397,9 +399,12 @@ func toleranceOf(v config.Values) tolerance.Config {
 // shaper makes a task's transforms and converters.
 func (w *Worker) shaper(v config.Values, conf map[string]string, op *tolerance.Operator) (*shaper, error) {
 	sh := &shaper{op: op}
-	var err error
-	if sh.chain, err = w.chain(v, conf); err != nil {
+	chain, errs := transforms.NewChain(conf, w.cfg.Plugins.Transforms, w.cfg.Plugins.Predicates)
+	if err := wrong(errs); err != nil {
 		return nil, err
+	}
+	if chain.Len() > 0 {
+		sh.chain = chain
 	}
 	// A connector that names a converter of its own takes none of the worker's settings for it.
 	find := func(half string, own config.Key[config.Class], standard string) (converters.Plugin, map[string]string, error) {
@@ -418,7 +423,6 @@ func (w *Worker) shaper(v config.Values, conf map[string]string, op *tolerance.O
 	if err != nil {
 		return nil, err
 	}
-	var errs []*config.Error
 	sh.keyClass = settings.ClassOf(key.Info)
 	if sh.key, errs = key.Make(raw, true); len(errs) > 0 {
 		return nil, fmt.Errorf("key.converter: %w", wrong(errs))
@@ -442,13 +446,6 @@ func (w *Worker) shaper(v config.Values, conf map[string]string, op *tolerance.O
 	return sh, nil
 }
 
-func (w *Worker) chain(v config.Values, conf map[string]string) (chain, error) {
-	if len(settings.Transforms.Get(v)) == 0 {
-		return nil, nil
-	}
-	return nil, errors.New("transforms cannot be run yet")
-}
-
 func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info Info) error {
 	v, err := parse(settings.Sink, spec.Connector)
 	if err != nil {
@@ -470,8 +467,8 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	tol.DeadLetterReplication, tol.DeadLetterContext = settings.DeadLetterReplication.Get(v), settings.DeadLetterContext.Get(v)
 	var letters *tolerance.DeadLetters
 	if tol.TolerateAll && tol.DeadLetterTopic != "" {
-		if err := w.cfg.Log.EnsureTopic(ctx, tol.DeadLetterTopic, -1, tol.DeadLetterReplication, nil); err != nil {
-			return connectors.Retriable(fmt.Errorf("dead-letter topic: %w", err))
+		if err := w.makeDeadLetterTopic(ctx, tol); err != nil {
+			return err
 		}
 		tops := &topics{admin: w.cfg.Log.Admin(), lg: cc.Log, known: map[string]int32{}}
 		if err := tops.ensure(ctx, tol.DeadLetterTopic); err != nil {
@@ -522,14 +519,12 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	if overrides.ClientID != "" {
 		id = overrides.ClientID
 	}
-	opts := append(w.cfg.Log.ClientOpts(), kgo.ClientID(id), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	opts := append(w.cfg.Log.ClientOpts(), kgo.ClientID(id), kgo.WithLogger(clientLog{cc.Log.With("client", id)}), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	opts = append(opts, s.options()...)
 	if pattern := settings.TopicsRegex.Get(v); pattern != "" {
-		full := "^(?:" + pattern + ")$"
-		if _, err := regexp.Compile(full); err != nil {
-			return connectors.BadConfig(fmt.Errorf("topics.regex: %w", err))
+		if s.regex, err = javatext.Compile(pattern); err != nil {
+			return connectors.BadConfig(fmt.Errorf("topics.regex %s: %w", pattern, err))
 		}
-		opts = append(opts, kgo.ConsumeRegex(), kgo.ConsumeTopics(full))
 	} else {
 		opts = append(opts, kgo.ConsumeTopics(slices.Compact(slices.Sorted(slices.Values(settings.Topics.Get(v))))...))
 	}
@@ -539,4 +534,35 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	notices(cc.Log, overrides.Notices)
 	t.state(running(t.gate.closed()), nil)
 	return s.run(ctx, hard)
+}
+
+// makeDeadLetterTopic makes the topic with one partition where it does not exist.
+func (w *Worker) makeDeadLetterTopic(ctx context.Context, tol tolerance.Config) error {
+	found, err := w.cfg.Log.Admin().ListTopics(ctx, tol.DeadLetterTopic)
+	if err == nil {
+		err = found[tol.DeadLetterTopic].Err
+	}
+	if errors.Is(err, kerr.UnknownTopicOrPartition) {
+		err = w.cfg.Log.EnsureTopic(ctx, tol.DeadLetterTopic, 1, tol.DeadLetterReplication, nil)
+		if errors.Is(err, kerr.InvalidReplicationFactor) {
+			return connectors.BadConfig(fmt.Errorf("%s: %w", settings.DeadLetterReplication.Name, err))
+		}
+	}
+	if err != nil {
+		return connectors.Retriable(fmt.Errorf("%s %s: %w", settings.DeadLetterTopic.Name, tol.DeadLetterTopic, err))
+	}
+	return nil
+}
+
+// clientLog passes a client's warnings on.
+type clientLog struct{ lg *slog.Logger }
+
+func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+
+func (c clientLog) Log(level kgo.LogLevel, msg string, kv ...any) {
+	if level == kgo.LogLevelError {
+		c.lg.Error("log client: "+msg, kv...)
+		return
+	}
+	c.lg.Warn("log client: "+msg, kv...)
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -159,12 +161,19 @@ type bench struct {
 	sink   *memory
 	source *numbers // the last that was made
 	mu     sync.Mutex
-	events []Event
+	events []event
+	tasks  map[runtime.TaskID]*Task
+}
+
+type event struct {
+	id    runtime.TaskID
+	state runtime.State
+	err   error
 }
 
 func newBench(t testing.TB) *bench {
 	t.Helper()
-	b := &bench{log: logtest.New(t), sink: &memory{}}
+	b := &bench{log: logtest.New(t), sink: &memory{}, tasks: map[runtime.TaskID]*Task{}}
 	lg := slog.New(slog.DiscardHandler)
 	offsets, err := store.OpenOffsets(t.Context(), b.log, runtime.InternalTopic{Name: "connect-offsets", Partitions: 1, Replication: -1}, lg)
 	if err != nil {
@@ -204,28 +213,30 @@ func newBench(t testing.TB) *bench {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	b.Worker = New(Config{Log: b.log, Plugins: plugins, Settings: settings, Offsets: offsets, Logger: lg})
-	t.Cleanup(b.Worker.Close)
+	b.Worker = New(Config{Log: b.log, Plugins: plugins, Worker: settings, Offsets: offsets, Logger: lg})
+	t.Cleanup(func() { StopAll(slices.Collect(maps.Values(b.tasks)), 2*time.Second) })
 	return b
 }
 
 func (b *bench) start(name string, raw map[string]string) runtime.TaskID {
 	id := runtime.TaskID{Connector: name}
 	raw["name"] = name
-	b.Start(id, raw, raw, false, func(e Event) {
+	b.tasks[id] = b.Start(TaskSpec{ID: id, Connector: raw, Task: raw, State: func(_ *Task, s runtime.State, err error) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.events = append(b.events, e)
-	})
+		b.events = append(b.events, event{id, s, err})
+	}})
 	return id
 }
+
+func (b *bench) stop(id runtime.TaskID) { StopAll([]*Task{b.tasks[id]}, b.cfg.Worker.TaskGrace) }
 
 func (b *bench) failure(name string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, e := range b.events {
-		if e.ID.Connector == name && e.State == runtime.Failed {
-			return e.Err
+		if e.id.Connector == name && e.state == runtime.Failed {
+			return e.err
 		}
 	}
 	return nil
@@ -277,7 +288,7 @@ func TestASourcesRecordsAndOffsetsReachTheLog(t *testing.T) {
 		defer source.mu.Unlock()
 		return source.told == 1000
 	})
-	b.Stop(t.Context(), []runtime.TaskID{id})
+	b.stop(id)
 	b.start("src", map[string]string{"connector.class": "numbers", "count": "1010"})
 	if got := b.topic(t, "numbers", 1010); len(got) != 1010 {
 		t.Errorf("%d records after a restart, want 1010: the offset was not honoured", len(got))
@@ -304,7 +315,7 @@ func TestASinkTakesRecordsAndCommits(t *testing.T) {
 		return o.At
 	}
 	eventually(t, "the offset is committed", func() bool { return committed() == 500 })
-	b.Stop(t.Context(), []runtime.TaskID{id})
+	b.stop(id)
 	b.start("src2", map[string]string{"connector.class": "numbers", "count": "10"})
 	b.start("snk", map[string]string{"connector.class": "memory", "topics": "numbers"})
 	eventually(t, "new records alone come after a restart", func() bool { return len(b.sink.taken()) >= 510 })
@@ -319,7 +330,7 @@ func TestAPausedTaskHoldsItsRecordsBack(t *testing.T) {
 	b.start("src", map[string]string{"connector.class": "numbers", "count": "10"})
 	b.start("snk", map[string]string{"connector.class": "memory", "topics": "numbers"})
 	eventually(t, "the first records come", func() bool { return len(b.sink.taken()) == 10 })
-	b.SetPaused(id, true)
+	b.tasks[id].SetPaused(true)
 	time.Sleep(50 * time.Millisecond) // a poll that had begun before may still bring what was there
 	b.start("src2", map[string]string{"connector.class": "numbers", "count": "5"})
 	b.topic(t, "numbers", 15)
@@ -327,7 +338,7 @@ func TestAPausedTaskHoldsItsRecordsBack(t *testing.T) {
 	if n := len(b.sink.taken()); n != 10 {
 		t.Errorf("%d records while paused, want 10", n)
 	}
-	b.SetPaused(id, false)
+	b.tasks[id].SetPaused(false)
 	eventually(t, "the others come", func() bool { return len(b.sink.taken()) == 15 })
 }
 
@@ -337,7 +348,7 @@ func TestATaskThatFailsSaysWhyAndNeighboursGoOn(t *testing.T) {
 	b.start("panics", map[string]string{"connector.class": "numbers", "count": "10", "mode": "panic"})
 	b.start("fails", map[string]string{"connector.class": "numbers", "count": "10", "mode": "fail", "topic": "fails"})
 	eventually(t, "both have failed", func() bool { return b.failure("panics") != nil && b.failure("fails") != nil })
-	if err := b.failure("panics"); !strings.Contains(err.Error(), "as the test wants it") || !strings.Contains(err.Error(), "panicked") {
+	if err := b.failure("panics"); !strings.Contains(err.Error(), "as the test wants it") || !strings.Contains(err.Error(), "panic") {
 		t.Errorf("panic: %v", err)
 	}
 	if err := b.failure("fails"); !connectors.IsRetriable(err) {
@@ -354,11 +365,11 @@ func TestATaskThatFailsSaysWhyAndNeighboursGoOn(t *testing.T) {
 
 func TestASourceThatIgnoresItsContextIsCutOff(t *testing.T) {
 	b := newBench(t)
-	b.c.Settings.TaskGrace = 100 * time.Millisecond
+	b.cfg.Worker.TaskGrace = 100 * time.Millisecond
 	id := b.start("deaf", map[string]string{"connector.class": "numbers", "count": "10", "mode": "deaf"})
 	b.topic(t, "numbers", 10)
 	begun := time.Now()
-	b.Stop(t.Context(), []runtime.TaskID{id})
+	b.stop(id)
 	if took := time.Since(begun); took > 10*time.Second {
 		t.Errorf("stop took %v", took)
 	}
