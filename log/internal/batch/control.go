@@ -57,7 +57,7 @@ func (v View) Marker() (m Marker, ok bool, err error) {
 	}
 	r := reader{b: v[HeaderSize:]}
 	var f fields
-	if r.record(&f); r.bad != "" || len(r.b) != 0 {
+	if r.record(&f); r.bad != "" || r.rest() != 0 {
 		return m, false, corrupt("control batch at offset %d: %s", v.BaseOffset(), firstOf(r.bad, "bytes after its record"))
 	}
 	if len(f.key) < 4 {

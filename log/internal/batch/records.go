@@ -63,8 +63,8 @@ func (v View) Records() iter.Seq2[Record, error] {
 				return
 			}
 		}
-		if len(r.b) != 0 {
-			yield(Record{}, corrupt("batch at offset %d: %d bytes after its %d records", base, len(r.b), v.Count()))
+		if r.rest() != 0 {
+			yield(Record{}, corrupt("batch at offset %d: %d bytes after its %d records", base, r.rest(), v.Count()))
 		}
 	}
 }
@@ -94,69 +94,90 @@ type fields struct {
 
 type reader struct {
 	b   []byte
+	i   int    // where reading is
 	bad string // what was wrong; reading has ended
 }
+
+func (r *reader) rest() int { return len(r.b) - r.i }
 
 func (r *reader) corrupt(v View, i int32) error {
 	return corrupt("batch at offset %d: record %d: %s", v.BaseOffset(), i, r.bad)
 }
 
-func (r *reader) varlong() int64 {
-	u, n := binary.Uvarint(r.b)
-	if n <= 0 {
-		r.bad, r.b = "bad varint", nil
-		return 0
+func (r *reader) fail(what string) {
+	if r.bad == "" {
+		r.bad = what
 	}
-	r.b = r.b[n:]
-	return int64(u>>1) ^ -int64(u&1)
+	r.i = len(r.b)
 }
 
+// varint reads a zigzag varint of 32 bits. Most have one byte; that path is inlined.
 func (r *reader) varint() int32 {
+	if r.i < len(r.b) {
+		if c := r.b[r.i]; c < 0x80 {
+			r.i++
+			return int32(c>>1) ^ -int32(c&1)
+		}
+	}
+	return r.longVarint()
+}
+
+func (r *reader) longVarint() int32 {
 	x := r.varlong()
 	if x < math.MinInt32 || x > math.MaxInt32 {
-		r.bad, r.b = "varint of more than 32 bits", nil
+		r.fail("varint of more than 32 bits")
 		return 0
 	}
 	return int32(x)
 }
 
+func (r *reader) varlong() int64 {
+	u, n := binary.Uvarint(r.b[r.i:])
+	if n <= 0 {
+		r.fail("bad varint")
+		return 0
+	}
+	r.i += n
+	return int64(u>>1) ^ -int64(u&1)
+}
+
 // bytes reads a length and that many bytes; nil for length -1.
 func (r *reader) bytes() []byte {
 	n := r.varint()
-	switch {
-	case r.bad != "" || n == -1:
-		return nil
-	case n < 0 || int(n) > len(r.b):
-		r.bad, r.b = "field length outside the record", nil
+	if uint(n) > uint(len(r.b)-r.i) {
+		if n != -1 {
+			r.fail("field length outside the record")
+		}
 		return nil
 	}
-	b := r.b[:n:n]
-	r.b = r.b[n:]
+	b := r.b[r.i : r.i+int(n) : r.i+int(n)]
+	r.i += int(n)
 	return b
 }
 
 func (r *reader) record(f *fields) {
-	n := r.varint()
+	n := int(r.varint())
 	if r.bad != "" {
 		return
 	}
-	if n < 1 || int(n) > len(r.b) {
-		r.bad, r.b = "record length outside the batch", nil
+	if n < 1 || n > len(r.b)-r.i {
+		r.fail("record length outside the batch")
 		return
 	}
-	in := reader{b: r.b[1:n]} // behind the attributes
-	r.b = r.b[n:]
+	in := reader{b: r.b[r.i : r.i+n], i: 1} // behind the attributes
+	r.i += n
 	f.timeDelta = in.varlong()
 	f.offsetDelta = in.varint()
 	f.key = in.bytes()
 	f.value = in.bytes()
 	f.nHeaders = in.varint()
-	f.headers = in.b
-	if in.bad == "" && (f.nHeaders < 0 || int(f.nHeaders) > len(in.b)/2) {
-		in.bad = "header count outside the record"
-	}
-	if in.bad == "" && f.nHeaders == 0 && len(in.b) != 0 {
-		in.bad = "bytes after the record's last field"
+	f.headers = in.b[in.i:]
+	if f.nHeaders == 0 {
+		if len(f.headers) != 0 {
+			in.fail("bytes after the record's last field")
+		}
+	} else if f.nHeaders < 0 || int(f.nHeaders) > len(f.headers)/2 {
+		in.fail("header count outside the record")
 	}
 	r.bad = in.bad
 }
@@ -178,7 +199,7 @@ func (f *fields) parseHeaders() ([]Header, error) {
 		}
 		hs = append(hs, Header{Key: string(k), Value: v})
 	}
-	if len(r.b) != 0 {
+	if r.rest() != 0 {
 		return nil, corrupt("record header: bytes after the last one")
 	}
 	return hs, nil
@@ -196,7 +217,7 @@ func (f *fields) skipHeaders() string {
 			return r.bad
 		}
 	}
-	if len(r.b) != 0 {
+	if r.rest() != 0 {
 		return "bytes after the record's last header"
 	}
 	return ""

@@ -85,8 +85,8 @@ func (v View) walk(keys bool) error {
 			return invalid("record %d has no key, but the topic is compacted (cleanup.policy=compact): every record needs one", i)
 		}
 	}
-	if len(r.b) != 0 {
-		return invalid("%d bytes after the last of %d records", len(r.b), n)
+	if r.rest() != 0 {
+		return invalid("%d bytes after the last of %d records", r.rest(), n)
 	}
 	return nil
 }

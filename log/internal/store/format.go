@@ -284,9 +284,6 @@ func mergeWindows(m map[int64]*producer, b []byte) error {
 	if err != nil {
 		return err
 	}
-	if count != len(m) {
-		return fmt.Errorf("%d producers, the snapshot has %d", count, len(m))
-	}
 	full := make(map[int64]producer, count)
 	for range count {
 		if len(b) < pwinEntry {
@@ -294,8 +291,15 @@ func mergeWindows(m map[int64]*producer, b []byte) error {
 		}
 		id, n := int64(be.Uint64(b)), int(b[10])
 		old := m[id]
-		if _, dup := full[id]; old == nil || dup || n > windowSize || len(b) < pwinEntry+n*pwinBatch || int16(be.Uint16(b[8:])) != old.epoch {
+		if _, dup := full[id]; dup || n > windowSize || len(b) < pwinEntry+n*pwinBatch {
 			return fmt.Errorf("producer %d: bad entry", id)
+		}
+		if old == nil { // expired between the writing of the two files
+			b = b[pwinEntry+n*pwinBatch:]
+			continue
+		}
+		if int16(be.Uint16(b[8:])) != old.epoch {
+			return fmt.Errorf("producer %d: does not fit the snapshot", id)
 		}
 		e := *old
 		e.n = 0
@@ -315,6 +319,9 @@ func mergeWindows(m map[int64]*producer, b []byte) error {
 	}
 	if len(b) != 0 {
 		return errors.New("bytes after the last entry")
+	}
+	if len(full) != len(m) {
+		return fmt.Errorf("%d of the snapshot's %d producers", len(full), len(m))
 	}
 	for id, e := range full {
 		*m[id] = e

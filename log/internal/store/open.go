@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"millrace/log/internal/vfs"
@@ -70,6 +71,7 @@ type startState struct {
 	starts   map[TopicPartition]int64
 	points   map[TopicPartition]int64
 	begun    time.Time
+	scanned  atomic.Bool // some partition was
 }
 
 // load recovers all partitions. It is repeated whole if it is cut short.
@@ -113,7 +115,7 @@ func (s *Store) load(lockBefore []byte) error {
 			}
 		}
 	}
-	err = inParallel(4, tps, func(_ int, tp TopicPartition) error {
+	err = inParallel(min(4, s.o.MaxSyncs), tps, func(_ int, tp TopicPartition) error {
 		p, err := s.loadPartition(tp, st)
 		if err != nil {
 			return fmt.Errorf("recover %v: %w", tp, err)
@@ -128,13 +130,11 @@ func (s *Store) load(lockBefore []byte) error {
 	if err != nil {
 		return err
 	}
-	if st.clean == nil {
+	if st.scanned.Load() {
 		if err := s.Checkpoint(); err != nil {
 			return err
 		}
-		if len(tps) > 0 {
-			s.lg.Info("log recovered", "partitions", len(tps), "took", time.Since(st.begun), "sameBoot", st.sameBoot)
-		}
+		s.lg.Info("log recovered", "partitions", len(tps), "took", time.Since(st.begun), "sameBoot", st.sameBoot)
 	}
 	if ioErr == nil {
 		// Everything was read from the disk and synced: the past error is dealt with.

@@ -33,11 +33,11 @@ type Options struct {
 	Fsync          Fsync
 	FsyncInterval  time.Duration    // of FsyncInterval; default 1s
 	MaxOpenFiles   int              // segment files kept open; default 512
-	MaxSyncs       int              // fdatasync calls in flight; default 16
+	MaxSyncs       int              // fdatasync calls in flight, and partitions recovered at once (at most 4); default 16
 	Logger         *slog.Logger     // default: discards
 	MinFree        int64            // bytes; below it client topics are refused; default min(1 GiB, 5 % of the disk), negative: none
 	Ballast        int64            // bytes of .ballast; default 64 MiB, negative: none
-	Maintain       time.Duration    // period of Maintain; default 30s, negative: only by call
+	Maintain       time.Duration    // period of Maintain; default 30s, negative: Maintain and Checkpoint run only by call
 	ProducerExpiry time.Duration    // producer.id.expiration.ms; default 24h
 	Process        string           // written into .lock for the message of who comes second: "pid 4711, listening on 127.0.0.1:9092"
 	OnOffline      func(error)      // called once, on its own goroutine, when an I/O error takes the directory offline

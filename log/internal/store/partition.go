@@ -39,6 +39,9 @@ type Partition struct {
 	dirty    []*segment // with unsynced bytes, oldest first, each pinned
 	newFiles bool       // names in dir that are not durable yet
 	sealing  []sealJob
+	goodFrom int64 // segments that begin in [goodFrom, goodTo] have a durable snapshot there; -1 unknown
+	goodTo   int64
+	pruned   int64 // snapshots below are removed
 	sync     syncState
 	idle     chan struct{} // closed when sync becomes syncIdle; nil if nobody waits
 

@@ -1,7 +1,9 @@
 package store
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"slices"
 	"strings"
@@ -23,7 +25,8 @@ type recovery struct {
 	cutBytes  int64
 	cut       bool
 	newHoles  bool
-	distrust  bool // scan even after a clean stop
+	distrust  bool      // scan even after a clean stop
+	states    []sealJob // of the producers, at the beginning of the last two segments scanned
 }
 
 // loadPartition brings a partition to life from its directory. nil without an
@@ -46,6 +49,7 @@ func (s *Store) loadPartition(tp TopicPartition, st *startState) (*Partition, er
 			s.lg.Warn("the clean marker does not fit the files; the partition is scanned", "partition", tp.String(), "reason", reason)
 		}
 	}
+	st.scanned.Store(true)
 	if err := r.scan(); err != nil {
 		return nil, err
 	}
@@ -104,13 +108,6 @@ func (r *recovery) list() error {
 		}
 	}
 	slices.Sort(r.snapshots)
-	// Retention that was cut short: the log start is durable, the files below it go.
-	for len(r.segs) > 1 && r.segs[1].base <= r.logStart {
-		if err := p.removeSegment(r.segs[0].base); err != nil {
-			return err
-		}
-		r.segs = r.segs[1:]
-	}
 	b, err := vfs.ReadFile(p.s.fs, p.file(damagedFile), maxStateFile)
 	switch {
 	case isNotExist(err):
@@ -132,6 +129,19 @@ func cutTail(name string) string {
 		return ""
 	}
 	return name[20:]
+}
+
+// dropOld finishes a retention that was cut short: the log start is durable, so
+// the files below it go. Up to keep they are still needed for the state of the producers.
+func (r *recovery) dropOld(keep int) (dropped int, err error) {
+	for len(r.segs) > 1 && dropped < keep && r.segs[1].base <= r.logStart {
+		if err := r.p.removeSegment(r.segs[0].base); err != nil {
+			return dropped, err
+		}
+		r.segs = r.segs[1:]
+		dropped++
+	}
+	return dropped, nil
 }
 
 // metadata reads the topic's id. ok is false for a partition whose creation was cut short.
@@ -167,11 +177,14 @@ func (r *recovery) trust(c cleanPartition) (reason string, err error) {
 		return fmt.Sprintf("last segment %d of %d bytes, want %d of %d", last.base, last.size.Load(), c.Base, c.Size), nil
 	}
 	if c.Producers > 0 {
-		m, err := p.readSnapshot(c.End)
+		m, _, err := p.readSnapshot(c.End)
 		if err != nil {
 			return err.Error(), nil
 		}
 		p.prod = newProducers(m)
+	}
+	if _, err := r.dropOld(len(r.segs)); err != nil {
+		return "", err
 	}
 	last.maxTime, last.maxOffset, last.timeKnown = c.MaxTime, c.MaxOffset, true
 	if err := p.loadEpochs(r.segs); err != nil {
@@ -182,25 +195,25 @@ func (r *recovery) trust(c cleanPartition) (reason string, err error) {
 	return "", nil
 }
 
-// readSnapshot reads the state of the producers at an offset.
-func (p *Partition) readSnapshot(offset int64) (map[int64]*producer, error) {
+// readSnapshot reads the state of the producers at an offset. It is complete with
+// the windows of .pwin; else each producer has the one batch that Kafka keeps.
+func (p *Partition) readSnapshot(offset int64) (m map[int64]*producer, complete bool, err error) {
 	name := p.file(offsetName(offset, snapshotSuffix))
 	b, err := vfs.ReadFile(p.s.fs, name, maxStateFile)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	m, err := parseSnapshot(b)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	if m, err = parseSnapshot(b); err != nil {
+		return nil, false, fmt.Errorf("%s: %w", name, err)
 	}
-	// Without .pwin each producer has the one batch that Kafka keeps.
 	if b, err = vfs.ReadFile(p.s.fs, p.file(offsetName(offset, pwinSuffix)), maxStateFile); err == nil {
 		err = mergeWindows(m, b)
 	}
 	if err != nil {
 		p.s.lg.Warn("sequence windows are missing; a producer that resends several unanswered batches may be refused", "partition", p.tp.String(), "offset", offset, "cause", err)
+		return m, false, nil
 	}
-	return m, nil
+	return m, true, nil
 }
 
 // scan reads the partition from a safe point to its end, cuts off what a crash
@@ -213,6 +226,11 @@ func (r *recovery) scan() error {
 	r.findVerify()
 	from, m := r.findSnapshot()
 	p.prod = newProducers(m)
+	dropped, err := r.dropOld(from)
+	if err != nil {
+		return err
+	}
+	from -= dropped
 	lastTime := p.s.now().UnixMilli() // keeps every producer that the log knows for another term
 
 	expected := int64(-1)
@@ -224,6 +242,9 @@ func (r *recovery) scan() error {
 	}
 	for i := from; i < len(r.segs); i++ {
 		seg := r.segs[i]
+		if seg.base > expected && seg.base <= r.logStart {
+			expected = seg.base // a deletion that was cut short
+		}
 		if seg.base != expected {
 			prev := r.segs[i-1]
 			size := prev.size.Load()
@@ -244,6 +265,8 @@ func (r *recovery) scan() error {
 			}
 			expected = seg.base
 		}
+		snapshot, pwin := encodeSnapshot(p.prod.m)
+		r.states = append(r.states[max(0, len(r.states)-1):], sealJob{seg: seg, snapshot: snapshot, pwin: pwin})
 		next, cut, err := r.scanSegment(i, expected, lastTime)
 		if err != nil {
 			return err
@@ -300,19 +323,28 @@ func (r *recovery) findVerify() {
 // findSnapshot picks the segment where reading begins and the state of the
 // producers there: the newest snapshot at the beginning of a segment that is not
 // behind the point where checking begins; else the first segment, with nothing.
+// A snapshot without its windows is taken only when the log does not reach back to the state's beginning.
 func (r *recovery) findSnapshot() (from int, m map[int64]*producer) {
 	if len(r.segs) == 0 {
 		return 0, nil
 	}
+	at, partial := -1, map[int64]*producer(nil)
 	for i := segmentFor(r.segs, r.verify.seg.base); i >= 0; i-- {
 		if _, found := slices.BinarySearch(r.snapshots, r.segs[i].base); !found {
 			continue
 		}
-		m, err := r.p.readSnapshot(r.segs[i].base)
-		if err == nil {
+		m, complete, err := r.p.readSnapshot(r.segs[i].base)
+		switch {
+		case err != nil:
+			r.p.s.lg.Warn("producer snapshot is bad; an older one is used", "partition", r.p.tp.String(), "cause", err)
+		case complete:
 			return i, m
+		case at < 0:
+			at, partial = i, m
 		}
-		r.p.s.lg.Warn("producer snapshot is bad; an older one is used", "partition", r.p.tp.String(), "cause", err)
+	}
+	if at >= 0 && r.segs[0].base > 0 {
+		return at, partial
 	}
 	return 0, nil
 }
@@ -455,13 +487,11 @@ func (r *recovery) keepCut(seg *segment, f vfs.File, pos, end int64) error {
 	}
 	r.cutBytes += n
 	name := fmt.Sprintf("%s%d", p.file(offsetName(seg.base, cutInfix)), p.s.now().UnixMilli())
-	for k := 0; ; k++ { // a second cut within the millisecond
-		if _, err := p.s.fs.Stat(name); isNotExist(err) {
-			break
-		}
-		name += "x"
-	}
 	out, err := p.s.fs.Create(name)
+	for errors.Is(err, fs.ErrExist) { // a second cut within the millisecond
+		name += "x"
+		out, err = p.s.fs.Create(name)
+	}
 	if err != nil {
 		return err
 	}
@@ -558,7 +588,7 @@ func (r *recovery) finish(end int64) error {
 		if i == len(r.segs)-1 {
 			break
 		}
-		if err := seg.writeIndexes(true, true); err != nil {
+		if err := seg.writeIndexes(); err != nil {
 			return err
 		}
 		seg.retire()
@@ -572,6 +602,9 @@ func (r *recovery) finish(end int64) error {
 		}
 	}
 	last := r.segs[len(r.segs)-1]
+	if err := r.snapshotAt(last); err != nil {
+		return err
+	}
 	if err := writeFile(p.s.fs, p.file(syncedFile), appendSynced(nil, syncedMark{last.base, last.size.Load()}), false); err != nil {
 		return err
 	}
@@ -586,6 +619,36 @@ func (r *recovery) finish(end int64) error {
 	p.logStart.Store(max(r.logStart, r.segs[0].base))
 	p.start(r.segs, end)
 	return nil
+}
+
+// snapshotAt makes sure that the next recovery, which may begin at this segment,
+// finds the state of the producers there.
+func (r *recovery) snapshotAt(seg *segment) error {
+	p := r.p
+	if seg.base == 0 {
+		return nil
+	}
+	if _, found := slices.BinarySearch(r.snapshots, seg.base); found {
+		if _, complete, err := p.readSnapshot(seg.base); err == nil && complete {
+			p.goodFrom, p.goodTo = seg.base, seg.base
+			return nil
+		}
+	}
+	var snapshot, pwin []byte
+	for _, st := range r.states {
+		if st.seg == seg {
+			snapshot, pwin = st.snapshot, st.pwin
+		}
+	}
+	switch {
+	case snapshot != nil:
+	case seg.size.Load() > 0:
+		return nil // not scanned, and its snapshot is bad: the next recovery reads more
+	default:
+		snapshot, pwin = encodeSnapshot(p.prod.m)
+	}
+	p.goodFrom, p.goodTo = seg.base, seg.base
+	return p.writeSnapshot(seg.base, snapshot, pwin)
 }
 
 // scanAborted finds the aborted transactions whose marker lies in target, by

@@ -195,10 +195,19 @@ func (s *Store) Checkpoint() error {
 	s.ckptMu.Lock()
 	defer s.ckptMu.Unlock()
 	points := map[TopicPartition]int64{}
-	for _, p := range s.Partitions() {
+	parts := s.Partitions()
+	for _, p := range parts {
 		points[p.tp] = p.recoveryPoint()
 	}
-	return s.writeCheckpoint(recoveryPointFile, points)
+	if err := s.writeCheckpoint(recoveryPointFile, points); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if !p.gone.Load() {
+			p.pruneSnapshots(points[p.tp])
+		}
+	}
+	return nil
 }
 
 // recoveryPoint is the offset below which everything is durable and all rolled segments have their files.
@@ -259,28 +268,9 @@ func (s *Store) requestCheckpoint() {
 
 // background runs until Close.
 func (s *Store) background() {
-	s.wg.Go(func() {
-		tick := make(<-chan time.Time)
-		if s.o.Maintain > 0 {
-			t := time.NewTicker(s.o.Maintain)
-			defer t.Stop()
-			tick = t.C
-		}
-		for {
-			var err error
-			select {
-			case <-s.quit:
-				return
-			case <-s.want:
-				err = s.Checkpoint()
-			case <-tick:
-				err = s.Maintain()
-			}
-			if err != nil && s.usable() == nil {
-				s.lg.Warn("maintenance of the log failed; tried again later", "error", err)
-			}
-		}
-	})
+	if s.o.Maintain > 0 {
+		s.wg.Go(s.maintainLoop)
+	}
 	if s.o.Fsync != FsyncInterval {
 		return
 	}
@@ -302,4 +292,23 @@ func (s *Store) background() {
 			}
 		}
 	})
+}
+
+func (s *Store) maintainLoop() {
+	t := time.NewTicker(s.o.Maintain)
+	defer t.Stop()
+	for {
+		var err error
+		select {
+		case <-s.quit:
+			return
+		case <-s.want:
+			err = s.Checkpoint()
+		case <-t.C:
+			err = s.Maintain()
+		}
+		if err != nil && s.usable() == nil {
+			s.lg.Warn("maintenance of the log failed; tried again later", "error", err)
+		}
+	}
 }

@@ -115,13 +115,11 @@ func (s *segment) addAborted(a abortedTxn) {
 	s.mu.Unlock()
 }
 
-// writeIndexes writes the index files from memory. With final the time index
-// gets its last entry; with sync they are made durable (their names by the caller's SyncDir).
-func (s *segment) writeIndexes(final, sync bool) error {
+// writeIndexes writes the index files from memory, the time index with its last
+// entry, and syncs them. Their names become durable by the caller's SyncDir.
+func (s *segment) writeIndexes() error {
 	s.mu.Lock()
-	if final {
-		s.indexTime()
-	}
+	s.indexTime()
 	off, tim := s.off, s.tim
 	var txn []byte
 	for _, a := range s.aborted {
@@ -129,10 +127,10 @@ func (s *segment) writeIndexes(final, sync bool) error {
 	}
 	s.mu.Unlock()
 	fsys := s.p.s.fs
-	if err := writeFile(fsys, s.path(indexSuffix), off, sync); err != nil {
+	if err := writeFile(fsys, s.path(indexSuffix), off, true); err != nil {
 		return err
 	}
-	if err := writeFile(fsys, s.path(timeSuffix), tim, sync); err != nil {
+	if err := writeFile(fsys, s.path(timeSuffix), tim, true); err != nil {
 		return err
 	}
 	if txn == nil {

@@ -44,7 +44,8 @@ type Store struct {
 
 	quit     chan struct{}
 	wg       sync.WaitGroup
-	life     sync.RWMutex // Close excludes Create and Delete
+	removals sync.WaitGroup // of deleted partitions' files
+	life     sync.RWMutex   // Close excludes Create and Delete
 	counters counters
 }
 
@@ -140,7 +141,7 @@ func (s *Store) claim(tp TopicPartition, exists bool) error {
 }
 
 func (s *Store) newPartition(tp TopicPartition) *Partition {
-	p := &Partition{s: s, tp: tp, dir: filepath.Join(s.dir, tp.String()), prod: newProducers(nil)}
+	p := &Partition{s: s, tp: tp, dir: filepath.Join(s.dir, tp.String()), prod: newProducers(nil), goodFrom: -1}
 	p.cfg.Store(DefaultConfig().normalised())
 	p.syncedFile = cachedFile{cache: s.files, name: p.file(syncedFile)}
 	return p
@@ -249,7 +250,7 @@ func (s *Store) Delete(topic string, partition int32) error {
 		seg.file.drop()
 	}
 	p.syncedFile.drop()
-	s.wg.Go(func() {
+	s.removals.Go(func() {
 		if err := s.fs.RemoveAll(trash); err != nil {
 			s.lg.Warn("files of a deleted partition could not be removed; tried again at the next start", "directory", trash, "error", err)
 		}
@@ -380,6 +381,7 @@ func (s *Store) Close() error {
 		p.fail()
 	}
 	s.wg.Wait()
+	s.removals.Wait()
 	s.files.closeAll()
 	s.ballastMu.Lock()
 	if s.ballast != nil {
@@ -445,15 +447,13 @@ func (p *Partition) closeClean() (cleanPartition, error) {
 	}
 	if changed {
 		err = p.s.fs.SyncDir(p.dir)
-		p.pruneSnapshots()
 	}
 	return c, err
 }
 
-// closeSegment writes the active segment's indexes, which are checked when they are
-// read, and gives reserved space back.
+// closeSegment writes the active segment's indexes and gives reserved space back.
 func (p *Partition) closeSegment(seg *segment) error {
-	if err := seg.writeIndexes(true, false); err != nil {
+	if err := seg.writeIndexes(); err != nil {
 		return err
 	}
 	f, err := seg.file.pin()
@@ -464,21 +464,28 @@ func (p *Partition) closeSegment(seg *segment) error {
 	return f.Truncate(seg.size.Load())
 }
 
-// pruneSnapshots keeps the newest three. Recovery needs one at the beginning of the segment that
-// it starts in; without it it reads more headers.
-func (p *Partition) pruneSnapshots() {
-	names, err := p.s.fs.List(p.dir)
-	if err != nil {
-		return // they are removed another time
+// pruneSnapshots removes the snapshots that no recovery needs any more, now that
+// point is durable as the recovery point: recovery begins at the segment that
+// holds it, with the snapshot at the beginning of that. Without that one the older ones stay.
+func (p *Partition) pruneSnapshots(point int64) {
+	segs := *p.segs.Load()
+	base := segs[segmentFor(segs, point)].base
+	p.mu.Lock()
+	due := base > p.pruned && p.goodFrom >= 0 && p.goodFrom <= base && base <= p.goodTo
+	p.mu.Unlock()
+	if !due {
+		return
 	}
-	var offsets []int64
+	names, err := p.s.fs.List(p.dir)
 	for _, e := range names {
-		if o, ok := parseOffsetName(e.Name(), snapshotSuffix); ok {
-			offsets = append(offsets, o)
+		if o, ok := parseOffsetName(e.Name(), snapshotSuffix); ok && o < base {
+			err = errors.Join(err, p.removeSnapshot(o))
 		}
 	}
-	for _, o := range offsets[:max(0, len(offsets)-3)] {
-		p.removeSnapshot(o)
+	if err == nil { // else they are removed another time
+		p.mu.Lock()
+		p.pruned = base
+		p.mu.Unlock()
 	}
 }
 

@@ -199,7 +199,7 @@ func (p *Partition) seal(jobs []sealJob) []sealJob {
 
 func (p *Partition) sealOne(j sealJob) error {
 	fsys := p.s.fs
-	if err := j.seg.writeIndexes(true, true); err != nil {
+	if err := j.seg.writeIndexes(); err != nil {
 		return err
 	}
 	if err := p.writeSnapshot(j.offset, j.snapshot, j.pwin); err != nil {
@@ -210,14 +210,24 @@ func (p *Partition) sealOne(j sealJob) error {
 	}
 	j.seg.retire()
 	p.recovery.Store(j.offset)
-	p.pruneSnapshots()
+	p.goodSnapshot(j.offset)
 	return nil
 }
 
 func (p *Partition) writeSnapshot(offset int64, snapshot, pwin []byte) error {
 	return errors.Join(
-		writeFile(p.s.fs, p.file(offsetName(offset, pwinSuffix)), pwin, true),
-		writeFile(p.s.fs, p.file(offsetName(offset, snapshotSuffix)), snapshot, true))
+		vfs.WriteFileAtomic(p.s.fs, p.file(offsetName(offset, pwinSuffix)), pwin),
+		vfs.WriteFileAtomic(p.s.fs, p.file(offsetName(offset, snapshotSuffix)), snapshot))
+}
+
+// goodSnapshot notes that the snapshot at the beginning of a segment is durable.
+func (p *Partition) goodSnapshot(base int64) {
+	p.mu.Lock()
+	if p.goodFrom < 0 {
+		p.goodFrom = base
+	}
+	p.goodTo = base
+	p.mu.Unlock()
 }
 
 // counters of a store, for metrics.

@@ -94,7 +94,8 @@ func (m *Mem) SetCapacity(bytes int64) {
 
 // Inject makes f decide on every call: nil lets it pass. f runs under a lock and
 // must not call back. A nil f ends it. A failing Sync loses what it should have
-// made durable, and the next one succeeds without it, as on Linux.
+// made durable, and the next one succeeds without it, as on Linux; unless its
+// error is ErrDead, which stands for a process that died before the call.
 func (m *Mem) Inject(f func(op Op, name string) *Fault) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -549,7 +550,9 @@ func (f *memFile) Sync() error {
 	}
 	if f.m.fault != nil {
 		if ft := f.m.fault(OpSync, f.name); ft != nil {
-			f.n.lose()
+			if ft.Err != ErrDead {
+				f.n.lose()
+			}
 			return pathError(OpSync, f.name, ft.Err)
 		}
 	}
