@@ -1,6 +1,7 @@
 package elasticsearch
 
 import (
+	"slices"
 	"time"
 
 	"millrace/schema"
@@ -65,4 +66,10 @@ func (b *batch) split() (left, right *batch) {
 type job struct {
 	batches []*batch
 	bytes   int
+}
+
+// halve replaces the first batch by its halves.
+func (j *job) halve() {
+	left, right := j.batches[0].split()
+	j.batches = slices.Replace(j.batches, 0, 1, left, right)
 }

@@ -368,6 +368,47 @@ func TestTooLarge(t *testing.T) {
 		}
 		run.Close(false, tp(0))
 	})
+	t.Run("what the server takes is remembered", func(t *testing.T) {
+		s := limited(t)
+		tooMany := 0
+		limit := s.before
+		s.before = func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+			if len(body) > 1<<20 {
+				tooMany++
+			}
+			return limit(w, r, body)
+		}
+		run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL), false, tp(0))
+		for o := range int64(200) {
+			run.Put([]schema.Record{at(doc(fmt.Sprint(o), strings.Repeat("x", 400<<10)), 0, o)}[:1])
+			if o%20 == 19 {
+				run.FlushTo(tp(0), o+1)
+			}
+		}
+		if n := len(s.texts("orders", "text")); n != 200 || tooMany > 20 { // each of 16 full bulks would be refused thrice
+			t.Errorf("%d documents, %d requests were too large", n, tooMany)
+		}
+		run.Close(false, tp(0))
+	})
+	t.Run("a bulk that is refused with 429 again and again is halved", func(t *testing.T) {
+		s := newStub(t)
+		s.before = func(w http.ResponseWriter, r *http.Request, body []byte) bool {
+			if strings.Count(string(body), "\n") <= 2*30 {
+				return false
+			}
+			w.WriteHeader(429)
+			fmt.Fprint(w, `{"error":{"type":"rejected_execution_exception","reason":"too many bytes"},"status":429}`)
+			return true
+		}
+		run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL, "max.retries", "5"), true, tp(0))
+		var all []schema.Record
+		for o := range int64(200) {
+			all = append(all, at(doc(fmt.Sprint(o), "x"), 0, o))
+		}
+		run.Put(all)
+		run.FlushTo(tp(0), 200)
+		run.Close(false, tp(0))
+	})
 	t.Run("or the task fails", func(t *testing.T) {
 		s := limited(t)
 		run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL), true, tp(0))

@@ -61,7 +61,7 @@ func (t *task) sendAll(ctx context.Context, j *job) error {
 			continue
 		}
 		before := len(b.items)
-		again, wait, err := t.sendOnce(ctx, j)
+		again, wait, err := t.sendOnce(ctx, j, failed)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -101,8 +101,9 @@ func (t *task) backoff(attempt int) time.Duration {
 }
 
 // sendOnce sends the job's first batch and takes out of it what needs nothing more.
-// With again, err says why the rest should be sent once more, after wait at least.
-func (t *task) sendOnce(ctx context.Context, j *job) (again bool, wait time.Duration, err error) {
+// With again, err says why the rest should be sent once more, after wait at least;
+// failed is how often that was so already.
+func (t *task) sendOnce(ctx context.Context, j *job, failed int) (again bool, wait time.Duration, err error) {
 	b := j.batches[0]
 	doing := fmt.Sprintf("send %d documents (%d bytes)", len(b.items), len(b.body))
 	a, err := t.client.do(ctx, http.MethodPost, bulkPath, "application/x-ndjson", b.body)
@@ -114,15 +115,30 @@ func (t *task) sendOnce(ctx context.Context, j *job) (again bool, wait time.Dura
 	case a.status == http.StatusRequestEntityTooLarge || a.status == http.StatusBadRequest:
 		// Some record in it is to blame: halves find out which one.
 		if len(b.items) > 1 {
-			left, right := b.split()
-			j.batches = slices.Replace(j.batches, 0, 1, left, right)
+			if a.status == http.StatusRequestEntityTooLarge {
+				t.takesLess(int64(len(b.body) / 2)) // the next ones are made to fit
+			}
+			j.halve()
 			return false, 0, nil
 		}
 		t.refused(b, a)
 		return false, 0, nil
 	}
+	if a.status == http.StatusTooManyRequests && failed > 0 && len(b.items) > 1 {
+		j.halve() // it may be more than the server ever takes at once
+	}
 	err = t.client.failure(doing, a)
 	return connectors.IsRetriable(err), a.wait, err
+}
+
+// takesLess notes that bulks must be no larger than n bytes.
+func (t *task) takesLess(n int64) {
+	for {
+		old := t.most.Load()
+		if old > 0 && old <= n || t.most.CompareAndSwap(old, n) {
+			return
+		}
+	}
 }
 
 // refused takes a batch's only item out as refused.

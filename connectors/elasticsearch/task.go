@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"millrace/connectors"
@@ -39,6 +40,7 @@ type task struct {
 	stop    context.CancelFunc // ends the senders
 	senders sync.WaitGroup
 
+	most      atomic.Int64 // bytes, after the server refused a larger bulk with 413; 0 before
 	conflicts conflicts
 	left      leftOut
 
@@ -270,7 +272,7 @@ func (t *task) take(ctx context.Context, r *schema.Record) error {
 		b.body = b.body[:start]
 		return err
 	}
-	if len(b.items) > 0 && len(b.body) > t.set.bulkBytes { // it is the next batch's first
+	if len(b.items) > 0 && len(b.body) > t.bulkBytes() { // it is the next batch's first
 		lines := append([]byte(nil), b.body[start:]...)
 		b.body = b.body[:start]
 		if err := t.sendCur(ctx); err != nil {
@@ -300,7 +302,16 @@ func (t *task) take(ctx context.Context, r *schema.Record) error {
 
 // full reports whether the batch that is being made takes no more.
 func (t *task) full() bool {
-	return t.cur != nil && (len(t.cur.items) >= t.set.batchSize || len(t.cur.body) >= t.set.bulkBytes)
+	return t.cur != nil && (len(t.cur.items) >= t.set.batchSize || len(t.cur.body) >= t.bulkBytes())
+}
+
+// bulkBytes is how large a bulk may be: what is set, or what the server has shown to
+// take.
+func (t *task) bulkBytes() int {
+	if most := int(t.most.Load()); most > 0 && most < t.set.bulkBytes {
+		return most
+	}
+	return t.set.bulkBytes
 }
 
 // batch is the batch that is being made.
