@@ -178,11 +178,12 @@ func ParseDecimal(text string) (Value, error) {
 	return DecimalBig(x, int32(scale)), nil
 }
 
-// maxRescale bounds the exponent that Rescale brings a number to.
-const maxRescale = 100_000
+// maxRescale bounds the zeros that Rescale adds: a few bytes from outside never
+// become a number of thousands of digits.
+const maxRescale = 1000
 
 // Rescale is the DECIMAL v with another scale, and whether it is the same number:
-// false where digits would be lost, or where the scales are absurdly far apart.
+// false where digits would be lost, or more than 1,000 zeros added.
 func (v Value) Rescale(scale int32) (Value, bool) {
 	if v.kind != Decimal {
 		return Value{}, false
@@ -195,7 +196,8 @@ func (v Value) Rescale(scale int32) (Value, bool) {
 	if x.Sign() == 0 {
 		return DecimalInt64(0, scale), true
 	}
-	if by > maxRescale || by < -maxRescale {
+	// Less zeros at its end than it has digits: log10(2) is a little under 0.302.
+	if by > maxRescale || -by > int64(x.BitLen())*302/1000+1 {
 		return Value{}, false
 	}
 	pow := new(big.Int).Exp(big.NewInt(10), big.NewInt(max(by, -by)), nil)

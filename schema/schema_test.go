@@ -106,7 +106,7 @@ func TestDecimalsAgainstBig(t *testing.T) {
 		if exact && (got.Scale() != to || ratOf(got.Unscaled(), to).Cmp(ratOf(x, scale)) != 0) || !exact && to >= scale {
 			t.Errorf("%v scale %d at scale %d is %v (%v)", x, scale, to, got.Unscaled(), exact)
 		}
-		if !exact && ratOf(x, scale).Cmp(ratOf(new(big.Int).Mul(got.Unscaled(), big.NewInt(1)), to)) == 0 {
+		if whole := new(big.Rat).Mul(ratOf(x, scale), ratOf(big.NewInt(1), -to)); !exact && whole.IsInt() {
 			t.Errorf("%v scale %d at scale %d is exact, but said not to be", x, scale, to)
 		}
 	})

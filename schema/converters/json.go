@@ -105,7 +105,7 @@ func (c *jsonConverter) Encode(dst []byte, _ *Message, s *schema.Schema, v schem
 // Decode reads JSON: an envelope with schemas.enable, else schemaless data.
 func (c *jsonConverter) Decode(_ *Message, data []byte) (*schema.Schema, schema.Value, error) {
 	switch {
-	case data == nil:
+	case data == nil, len(data) == 0 && !c.schemas: // no bytes are a missing node to Jackson, and null to Connect
 		return nil, schema.Value{}, nil
 	case !c.schemas:
 		v, err := c.decoder.schemaless(data)

@@ -107,6 +107,9 @@ func (d *jsonDecoder) envelope(data []byte) (*schema.Schema, schema.Value, error
 func (d *jsonDecoder) readEnvelope(data []byte) (known *knownSchema, v schema.Value, err error) {
 	p := d.start(data)
 	if p.peek() != '{' {
+		if p.pos == len(data) {
+			return nil, v, errNoEnvelope
+		}
 		if err = p.skip(); err == nil {
 			err = errNoEnvelope
 		}
@@ -584,7 +587,11 @@ func (d *jsonDecoder) schemaOf(text []byte) (*schema.Schema, error) {
 	if err != nil || b == nil {
 		return nil, err
 	}
-	return b.TryBuild()
+	s, err := b.TryBuild()
+	if err != nil {
+		return nil, badSchema("%v", err)
+	}
+	return s, nil
 }
 
 // schemaParts are the texts of a schema's members.

@@ -116,7 +116,7 @@ func Schema(r *rand.Rand, depth int) *schema.Schema {
 	case n == 9:
 		b = schema.NewStruct("")
 		for i := range r.IntN(12) {
-			b.Field(fmt.Sprintf("f%d%s", i, Text(r)), Schema(r, depth-1))
+			b.Field(fmt.Sprintf("f%d:%s", i, Text(r)), Schema(r, depth-1))
 		}
 	default:
 		b = schema.New(primitives[r.IntN(len(primitives))])
@@ -134,7 +134,7 @@ func Schema(r *rand.Rand, depth int) *schema.Schema {
 	}
 	for range r.IntN(3) {
 		if r.IntN(3) == 0 {
-			b.Param("p"+Text(r), Text(r))
+			b.Param("p"+Text(r), Text(r)) // the same one twice is one
 		}
 	}
 	b.SetOptional(r.IntN(2) == 0)
@@ -239,7 +239,7 @@ func Schemaless(r *rand.Rand, depth int) schema.Value {
 	}
 	entries := make([]schema.Entry, r.IntN(25))
 	for i := range entries {
-		entries[i] = schema.Entry{Key: schema.StringValue(fmt.Sprintf("k%d%s", i, Text(r))), Value: Schemaless(r, depth-1)}
+		entries[i] = schema.Entry{Key: schema.StringValue(fmt.Sprintf("k%d:%s", i, Text(r))), Value: Schemaless(r, depth-1)}
 	}
 	return schema.MapValue(entries)
 }
