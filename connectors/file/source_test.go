@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"millrace/connectors"
+	"millrace/connectors/connectortest"
 	"millrace/schema"
 )
 
@@ -550,5 +551,32 @@ func FuzzFingerprint(f *testing.F) {
 		if _, err := (place{pos: 5, print: p}).matches(bytes.NewReader([]byte("short"))); err != nil && !errors.Is(err, io.EOF) {
 			t.Fatal(err)
 		}
+	})
+}
+
+func TestSourceSuite(t *testing.T) {
+	dir := tempDir(t)
+	connectortest.Source(t, connectortest.SourceCase{
+		Plugin: Source, Files: roots(dir),
+		New: func(tb testing.TB) connectortest.SourceTarget {
+			folder, err := os.MkdirTemp(dir, "")
+			must(tb, err)
+			in := filepath.Join(folder, "in.log")
+			return connectortest.SourceTarget{
+				Config: map[string]string{"file": in, "topic": "lines"},
+				Write: func(tb testing.TB, first, n int) {
+					var b strings.Builder
+					for i := range n {
+						fmt.Fprintf(&b, "%d %s\n", first+i, strings.Repeat("x", (first+i)%200))
+					}
+					write(tb, in, b.String())
+				},
+				Number: func(r schema.Record) (int, bool) {
+					n := 0
+					_, err := fmt.Sscanf(r.Value.Str(), "%d ", &n)
+					return n, err == nil
+				},
+			}
+		},
 	})
 }
