@@ -129,15 +129,17 @@ func (t *maskField) replaced(v schema.Value, scale int32) (schema.Value, error) 
 
 // number is the replacement as a number of this kind.
 func (t *maskField) number(text string, k schema.Kind, scale int32) (schema.Value, error) {
-	bad := &schema.DataError{Reason: fmt.Sprintf("Unable to convert %s (class java.lang.String) to a number", text)}
+	bad := func() error {
+		return &schema.DataError{Reason: fmt.Sprintf("Unable to convert %s (class java.lang.String) to a number", text)}
+	}
 	if k == schema.Decimal {
 		d, err := schema.ParseDecimal(text)
 		if err != nil {
-			return d, bad
+			return d, bad()
 		}
 		d, exact := d.Rescale(scale)
 		if !exact {
-			return d, bad
+			return d, bad()
 		}
 		return d, nil
 	}
@@ -149,7 +151,7 @@ func (t *maskField) number(text string, k schema.Kind, scale int32) (schema.Valu
 		f, err := strconv.ParseFloat(text, bits)
 		switch {
 		case err != nil:
-			return schema.Value{}, bad
+			return schema.Value{}, bad()
 		case bits == 32:
 			return schema.Float32Value(float32(f)), nil
 		}
@@ -157,7 +159,7 @@ func (t *maskField) number(text string, k schema.Kind, scale int32) (schema.Valu
 	}
 	n, err := strconv.ParseInt(text, 10, 8<<(k-schema.Int8)) // the kinds stand in the order of their sizes
 	if err != nil {
-		return schema.Value{}, bad
+		return schema.Value{}, bad()
 	}
 	switch k {
 	case schema.Int8:

