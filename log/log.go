@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -168,7 +169,9 @@ func (l *Log) Admin() *kadm.Client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.admin == nil {
-		cl, err := kgo.NewClient(append(l.ClientOpts(), kgo.ClientID(l.cfg.clientID()+"-admin"), kgo.WithLogger(l.clientLog()))...)
+		cl, err := kgo.NewClient(append(l.ClientOpts(), kgo.ClientID(l.cfg.clientID()+"-admin"),
+			// What was asked for a moment ago may have been made since: answers are not kept for seconds.
+			kgo.MetadataMinAge(20*time.Millisecond), kgo.WithLogger(l.clientLog()))...)
 		if err != nil {
 			// Options were tried when the log was opened.
 			panic(fmt.Sprintf("log: client options: %v", err))
