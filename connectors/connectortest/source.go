@@ -452,7 +452,10 @@ func (s *sourceTest) stopBlocked() {
 }
 
 func (s *sourceTest) resume() {
-	r := s.start(nil)
+	// Nothing is committed here, so that the source keeps what lies behind each offset;
+	// that offset i is stored when the task resumes at it tells the source to let go of
+	// what lies before it.
+	r := s.start(nil, Uncommitted)
 	s.target.Write(s, 0, 400)
 	s.await(r, 399)
 	s.target.Write(s, 400, 400)
@@ -478,7 +481,7 @@ func (s *sourceTest) resume() {
 			continue
 		}
 		tried++
-		again := s.start(store.Clone())
+		again := s.start(store.Clone(), Uncommitted)
 		s.await(again, 799)
 		again.Stop()
 		got := s.numbers(again)

@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"maps"
 	"regexp"
 	"strconv"
@@ -108,3 +110,5 @@ func op(r schema.Record) string {
 }
 
 var _ connectors.OffsetReader = (*connectortest.OffsetStore)(nil)
+
+func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }

@@ -325,6 +325,17 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (est
 		return false, err
 	}
 	defer rc.close()
+	// The slot is ours now. What its last reader confirmed a moment ago counts: the server
+	// begins there, without a word, even when asked for less.
+	st, err := meta.slotState(ctx)
+	if err != nil {
+		return false, err
+	}
+	if st != nil {
+		if err := s.behind(st, *pos); err != nil {
+			return false, err
+		}
+	}
 	stop := context.AfterFunc(ctx, rc.interrupt)
 	defer stop()
 	t.confirmUpTo(pos.commit) // it is stored
