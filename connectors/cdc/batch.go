@@ -6,8 +6,9 @@ import (
 )
 
 // A Builder gathers records into batches within their bounds. Its arena and its
-// records come from slabs that go on from batch to batch and are never used twice,
-// so a batch of three records costs what three records take.
+// records come from slabs that are never used twice. Small batches share a slab, so
+// that three records cost what three records take; a larger one gets its own, since
+// a slab keeps alive all that was ever put into it.
 type Builder struct {
 	Arena schema.Arena
 
@@ -15,9 +16,13 @@ type Builder struct {
 	slab       []schema.Record // of which the batch in the making is the front
 	n          int
 	bytes      int
+	last       int // records of the batch before, as a guess at the next one's
 }
 
-const recordSlab = 1024
+const (
+	recordSlab = 256
+	ownSlab    = 64 << 10 // bytes of values from which on a batch shares with none
+)
 
 // NewBuilder makes a builder; maxRecords is max.batch.size, held to the bound of
 // batches.
@@ -28,7 +33,11 @@ func NewBuilder(maxRecords int) *Builder {
 // Add puts a record behind the others.
 func (b *Builder) Add(r schema.Record) {
 	if b.n == len(b.slab) {
-		grown := make([]schema.Record, max(recordSlab, 2*b.n))
+		size := min(recordSlab, b.last+b.last/4+8)
+		if b.n > 0 {
+			size = max(2*b.n, b.last+b.last/4+8)
+		}
+		grown := make([]schema.Record, size)
 		copy(grown, b.slab)
 		b.slab = grown
 	}
@@ -61,6 +70,9 @@ func (b *Builder) Full(more int) bool {
 // Take ends the batch and hands it out, with the bytes of its values.
 func (b *Builder) Take() (records []schema.Record, bytes int) {
 	records, bytes = b.slab[:b.n:b.n], b.bytes
-	b.slab, b.n, b.bytes = b.slab[b.n:], 0, 0
+	b.slab, b.n, b.bytes, b.last = b.slab[b.n:], 0, 0, b.n
+	if bytes > ownSlab {
+		b.slab, b.Arena = nil, schema.Arena{}
+	}
 	return records, bytes
 }

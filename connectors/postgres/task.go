@@ -125,6 +125,9 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 	if err != nil {
 		return err
 	}
+	if have && t.s.confirm {
+		t.confirmUpTo(pos.commit) // it is stored
+	}
 	if pos, err = t.prepare(ctx, queue, pos, have); err != nil {
 		return err
 	}
@@ -338,10 +341,6 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (est
 	}
 	stop := context.AfterFunc(ctx, rc.interrupt)
 	defer stop()
-	t.confirmUpTo(pos.commit) // it is stored
-	if !s.confirm {
-		t.confirmed.Store(0)
-	}
 	build := cdc.NewBuilder(s.maxBatch)
 	r := &reader{
 		t: t, rc: rc, meta: meta, queue: queue, build: build, events: t.newEvents(build), block: newSourceBlock(s),

@@ -1,0 +1,435 @@
+package postgres
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/connectors"
+	"millrace/connectors/connectortest"
+	"millrace/deploy/peers"
+	"millrace/schema"
+	"millrace/schema/converters"
+)
+
+// effort scales a number of rounds by MILLRACE_EFFORT, in percent.
+func effort(n int) int {
+	if p, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && p > 0 {
+		return max(1, n*p/100)
+	}
+	return n
+}
+
+// A change is what a test expects of an event.
+type change struct {
+	op    string
+	id, v int64
+}
+
+func changeOf(r schema.Record) change {
+	c := change{op: op(r), id: r.Key.Get("id").Int()}
+	if after := r.Value.Get("after"); !after.IsNull() {
+		c.v = after.Get("v").Int()
+	}
+	return c
+}
+
+// A workload writes random transactions and knows the events that they make.
+type workload struct {
+	d    *database
+	rnd  *rand.Rand
+	next int64
+	live []int64
+	v    int64
+	want []change
+}
+
+// write runs one transaction: rows by COPY, which share an LSN, by INSERTs of many
+// rows, updates of many, deletes, keys that change, and now and then a rollback.
+func (w *workload) write() {
+	w.d.exec("BEGIN")
+	kept, live, next := len(w.want), slices.Clone(w.live), w.next
+	for range 1 + w.rnd.IntN(4) {
+		w.v++
+		n := 1 + w.rnd.IntN(60)
+		switch kind := w.rnd.IntN(6); {
+		case kind == 0:
+			var b []byte
+			for range n {
+				b = fmt.Appendf(b, "%d\t%d\n", w.next, w.v)
+				w.insert()
+			}
+			if _, err := w.d.conn.PgConn().CopyFrom(context.Background(), bytesReader(b), "COPY t FROM STDIN"); err != nil {
+				w.d.Fatal(err)
+			}
+		case kind <= 2 || len(w.live) == 0:
+			w.d.exec(fmt.Sprintf("INSERT INTO t SELECT g, %d FROM generate_series(%d, %d) g", w.v, w.next, w.next+int64(n)-1))
+			for range n {
+				w.insert()
+			}
+		case kind == 3:
+			for _, id := range w.some(n) {
+				w.d.exec(fmt.Sprintf("UPDATE t SET v = %d WHERE id = %d", w.v, id))
+				w.want = append(w.want, change{"u", id, w.v})
+			}
+		case kind == 4:
+			for _, id := range w.some(min(n, 20)) {
+				w.d.exec(fmt.Sprintf("DELETE FROM t WHERE id = %d", id))
+				w.want = append(w.want, change{op: "d", id: id}, change{op: "tombstone", id: id})
+				w.live = slices.DeleteFunc(w.live, func(l int64) bool { return l == id })
+			}
+		default:
+			id := w.some(1)[0]
+			w.d.exec(fmt.Sprintf("UPDATE t SET id = %d, v = %d WHERE id = %d", w.next, w.v, id))
+			w.want = append(w.want, change{op: "d", id: id}, change{op: "tombstone", id: id})
+			w.live = slices.DeleteFunc(w.live, func(l int64) bool { return l == id })
+			w.insert()
+		}
+	}
+	if w.rnd.IntN(8) == 0 {
+		w.d.exec("ROLLBACK")
+		w.want, w.live, w.next = w.want[:kept], live, next
+		return
+	}
+	w.d.exec("COMMIT")
+	if w.rnd.IntN(3) == 0 { // noise that is not captured moves the position without records
+		w.d.exec("INSERT INTO noise SELECT generate_series(1, 20)")
+	}
+}
+
+func (w *workload) insert() {
+	w.want = append(w.want, change{"c", w.next, w.v})
+	w.live = append(w.live, w.next)
+	w.next++
+}
+
+func (w *workload) some(n int) []int64 {
+	ids := slices.Clone(w.live)
+	w.rnd.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
+	return ids[:min(n, len(ids))]
+}
+
+// TestRestartsAtRandomPlaces stops the task again and again, keeps a random front of
+// what it emitted, as a transactional log would, and resumes behind it: what is kept in
+// the end is each change once, in order. Some of the times the server's sender is
+// killed under it.
+func TestRestartsAtRandomPlaces(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	d := newDatabase(t)
+	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
+	w := &workload{d: d, rnd: rand.New(rand.NewPCG(seed, 1)), next: 1}
+	conf := d.config("table.include.list", "public.t", "max.batch.size", "50", "status.update.interval.ms", "100")
+	store := &connectortest.OffsetStore{}
+	first := d.start(conf, store)
+	first.WaitFor("the end of the snapshot", func() bool { return len(first.Batches()) >= 2 })
+	first.Stop()
+	var kept []change
+	killed := 0
+	for round := range effort(25) {
+		for range 1 + w.rnd.IntN(6) {
+			w.write()
+		}
+		r := d.start(conf, store, connectortest.Uncommitted)
+		goal := w.rnd.IntN(len(w.want) - len(kept) + 1)
+		kill := w.rnd.IntN(3) == 0
+		r.WaitFor(fmt.Sprintf("%d records", goal), func() bool {
+			if kill && r.Count() >= goal/2 {
+				kill = false
+				killed++
+				d.exec("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" + d.name + "' AND active")
+			}
+			return r.Count() >= goal
+		})
+		r.Stop()
+		batches := r.Batches()
+		if len(batches) == 0 {
+			continue
+		}
+		n := w.rnd.IntN(len(batches) + 1)
+		for _, b := range batches[:n] {
+			for _, rec := range b.Records {
+				kept = append(kept, changeOf(rec))
+			}
+			store.Put(t, b.Offsets)
+		}
+		if err := compareChanges(kept, w.want[:min(len(kept), len(w.want))]); err != nil {
+			t.Fatalf("seed %d, round %d, %d of %d batches kept: %v", seed, round, n, len(batches), err)
+		}
+	}
+	r := d.start(conf, store)
+	r.WaitFor("the rest", func() bool { return len(kept)+r.Count() >= len(w.want) })
+	r.Stop()
+	for _, rec := range r.Records() {
+		kept = append(kept, changeOf(rec))
+	}
+	if err := compareChanges(kept, w.want); err != nil {
+		t.Fatalf("seed %d: %v", seed, err)
+	}
+	t.Logf("%d changes, each once and in order; %d senders killed", len(kept), killed)
+}
+
+func compareChanges(got, want []change) error {
+	for i := range min(len(got), len(want)) {
+		if got[i] != want[i] {
+			return fmt.Errorf("change %d is %+v, want %+v", i, got[i], want[i])
+		}
+	}
+	if len(got) != len(want) {
+		return fmt.Errorf("%d changes, want %d", len(got), len(want))
+	}
+	return nil
+}
+
+// TestServerStopsAndComesBack stops the server in mid-stream, in order and by SIGKILL:
+// the task fails as one that may be tried again, and its successors lose nothing.
+func TestServerStopsAndComesBack(t *testing.T) {
+	server := peers.PostgresOwn(t, peers.PostgresOptions{})
+	d := databaseOn(t, server)
+	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "ALTER SYSTEM SET synchronous_commit = on")
+	conf, store := d.config("status.update.interval.ms", "200"), &connectortest.OffsetStore{}
+	seen, next := map[int64]int64{}, int64(0) // id → how often
+	order := []int64{}
+	collect := func(r *connectortest.SourceRun) {
+		for _, rec := range on(r.Records(), "p.public.t") {
+			id := rec.Key.Get("id").Int()
+			seen[id]++
+			order = append(order, id)
+		}
+	}
+	for round, stop := range []func(testing.TB){server.Stop, server.Kill, server.Stop} {
+		r := d.start(conf, store)
+		d.conn = server.Connect(t, d.name)
+		for range 20 {
+			d.exec(fmt.Sprintf("INSERT INTO t SELECT g, 1 FROM generate_series(%d, %d) g", next, next+49))
+			next += 50
+		}
+		before := r.Count()
+		r.WaitFor("a first record", func() bool { return r.Count() > before || r.Count() > 100 })
+		stop(t)
+		err := r.Wait()
+		if !connectors.IsRetriable(err) {
+			t.Fatalf("round %d: the server stopped and the task said %v, want an error that may pass", round, err)
+		}
+		if f := connectors.FailureOf(err); f == nil || f.Reason != reasonUnreachable {
+			t.Errorf("round %d: the error has not the reason %s: %v", round, reasonUnreachable.Code, err)
+		}
+		collect(r)
+		down := d.start(conf, store)
+		if err := down.Wait(); !connectors.IsRetriable(err) || !strings.Contains(err.Error(), d.server.Host) {
+			t.Errorf("round %d: with the server down the task said %v, want an error that names the host and may pass", round, err)
+		}
+		server.Start(t)
+	}
+	d.conn = server.Connect(t, d.name)
+	r := d.start(conf, store)
+	d.exec(fmt.Sprintf("INSERT INTO t VALUES (%d, 1)", next))
+	r.WaitFor("the last row", func() bool {
+		rs := on(r.Records(), "p.public.t")
+		return len(rs) > 0 && rs[len(rs)-1].Key.Get("id").Int() == next
+	})
+	r.Stop()
+	collect(r)
+	for id := range next + 1 {
+		if seen[id] == 0 {
+			t.Fatalf("row %d is lost", id)
+		}
+	}
+	first := slices.Compact(order)
+	t.Logf("%d rows, none lost, %d sent again", next+1, len(first)-int(next)-1)
+}
+
+// TestSlotThatIsGone is a clear failure, and so is one that is ahead of the stored
+// position.
+func TestSlotThatIsGone(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)")
+	conf, store := d.config("status.update.interval.ms", "100"), &connectortest.OffsetStore{}
+	r := d.start(conf, store)
+	r.WaitFor("the slot", func() bool { return len(r.Batches()) >= 2 })
+	r.Stop()
+	old := store.Clone()
+	check := func(what string, store *connectortest.OffsetStore, words ...string) {
+		t.Helper()
+		err := d.start(conf, store).Wait()
+		f := connectors.FailureOf(err)
+		if f == nil || f.Reason != reasonSlotLost || connectors.RetryOf(err) != connectors.RetryNever {
+			t.Fatalf("%s: the task said %v, want the reason %s, for good", what, err, reasonSlotLost.Code)
+		}
+		for _, w := range append(words, d.name, "snapshot.mode=initial") {
+			if !strings.Contains(err.Error(), w) {
+				t.Errorf("%s: %q is not in the message: %v", what, w, err)
+			}
+		}
+	}
+	d.exec("INSERT INTO t VALUES (1, 1)", "SELECT pg_replication_slot_advance('"+d.name+"', pg_current_wal_lsn())")
+	check("the slot is ahead", old, "is confirmed up to")
+	conf["offset.mismatch.strategy"] = "trust_slot"
+	r = d.start(conf, old)
+	d.exec("INSERT INTO t VALUES (2, 2)")
+	r.WaitFor("the row behind the gap", func() bool { return len(r.Records()) == 1 })
+	r.Stop()
+	delete(conf, "offset.mismatch.strategy")
+	d.exec("SELECT pg_drop_replication_slot('" + d.name + "')")
+	check("the slot is dropped", store, "does not exist")
+}
+
+// TestSlotIsDroppedOnStop, when asked for.
+func TestSlotIsDroppedOnStop(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)")
+	conf, store := d.config("slot.drop.on.stop", "true"), &connectortest.OffsetStore{}
+	for i := range 2 { // the second start makes it anew
+		r := d.start(conf, store)
+		r.WaitFor("the slot", func() bool {
+			return d.text("SELECT count(*) FROM pg_replication_slots WHERE active AND slot_name = '"+d.name+"'") == "1"
+		})
+		d.exec(fmt.Sprintf("INSERT INTO t VALUES (%d, 1)", i))
+		r.WaitFor("the row", func() bool { return len(r.Records()) == 1 })
+		r.Stop()
+		if n := d.text("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '" + d.name + "'"); n != "0" {
+			t.Fatalf("after the stop the slot is still there")
+		}
+	}
+}
+
+// TestInterruptedSnapshotBeginsAgain with the slot that is there already, and neither
+// loses nor repeats what changed meanwhile.
+func TestInterruptedSnapshotBeginsAgain(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "INSERT INTO t SELECT g, 0 FROM generate_series(1, 20000) g")
+	conf, store := d.config("max.batch.size", "500", "max.queue.size", "1000"), &connectortest.OffsetStore{}
+	r := d.start(conf, store)
+	r.WaitFor("some rows", func() bool { return r.Count() > 500 })
+	r.Block()
+	r.Stop()
+	if p, ok, err := parsePosition(stored(t, store)); err != nil || !ok || !p.snapshot {
+		t.Fatalf("the stored position %+v is not of a snapshot under way (%v)", p, err)
+	}
+	d.exec("UPDATE t SET v = 1 WHERE id <= 100", "DELETE FROM t WHERE id > 19990")
+	r = d.start(conf, store)
+	r.WaitFor("the whole snapshot", func() bool { return r.Count() >= 19990 })
+	d.exec("INSERT INTO t VALUES (30000, 3)")
+	r.WaitFor("the row behind it", func() bool { return r.Count() >= 19991 })
+	r.Stop()
+	rs := r.Records()
+	if len(rs) != 19991 {
+		t.Fatalf("%d records, want 19990 rows and one insert", len(rs))
+	}
+	for i, rec := range rs[:19990] {
+		if op(rec) != "r" {
+			t.Fatalf("record %d is %s, want a row of the snapshot", i, op(rec))
+		}
+	}
+	if op(rs[19990]) != "c" {
+		t.Fatalf("the last record is %s, want the insert", op(rs[19990]))
+	}
+	marks := map[string]int{}
+	for _, rec := range rs[:19990] {
+		marks[rec.Value.Get("source").Get("snapshot").Str()]++
+	}
+	if marks["first"] != 1 || marks["last"] != 1 || marks["true"] != 19988 {
+		t.Errorf("marks of the snapshot: %v", marks)
+	}
+}
+
+func stored(t *testing.T, s *connectortest.OffsetStore) schema.Value {
+	t.Helper()
+	all, _ := s.All(context.Background())
+	if len(all) != 1 {
+		t.Fatalf("%d stored offsets, want 1", len(all))
+	}
+	return all[0].Position
+}
+
+// TestLargeRows passes 200 rows of 15 MiB through a process of its own, half of them
+// in a snapshot, and looks at the most memory that it held.
+func TestLargeRows(t *testing.T) {
+	const env = "MILLRACE_TEST_LARGE_ROWS"
+	if conf := os.Getenv(env); conf != "" {
+		largeRows(t, conf)
+		return
+	}
+	d := newDatabase(t)
+	d.exec("CREATE TABLE big (id int PRIMARY KEY, body text)", "INSERT INTO big SELECT g, repeat(md5(g::text), 15*32768) FROM generate_series(1, 100) g")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestLargeRows$", "-test.v")
+	cmd.Env = append(os.Environ(), env+"="+strings.Join([]string{d.server.Host, strconv.Itoa(d.server.Port), d.name}, " "))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var peak int
+	var text strings.Builder
+	for sc := bufio.NewScanner(out); sc.Scan(); {
+		line := sc.Text()
+		text.WriteString(line + "\n")
+		if strings.Contains(line, "snapshot read") {
+			d.exec("INSERT INTO big SELECT g, repeat(md5(g::text), 15*32768) FROM generate_series(101, 200) g")
+		}
+		_, _ = fmt.Sscanf(line, "peak %d MiB", &peak)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("the process failed: %v\n%s", err, text.String())
+	}
+	t.Logf("200 rows of 15 MiB, encoded as JSON: at most %d MiB of memory (the figure is 300)", peak)
+	if peak == 0 || peak > 3*300 {
+		t.Errorf("at most %d MiB of memory", peak)
+	}
+}
+
+func largeRows(t *testing.T, where string) {
+	f := strings.Fields(where)
+	v, errs := Source.Config.Parse(map[string]string{"database.hostname": f[0], "database.port": f[1], "database.dbname": f[2], "database.user": "postgres",
+		"topic.prefix": "p", "slot.name": f[2]})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	task, err := Source.NewTask(connectors.Context{Connector: "big", Offsets: &connectortest.OffsetStore{}}, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, errs := converters.JSON.Make(map[string]string{"schemas.enable": "false"}, false)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	d := &drain{encoder: c}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- task.Run(ctx, d) }()
+	for _, goal := range []int64{100, 200} {
+		for d.records.Load() < goal {
+			select {
+			case err := <-done:
+				t.Fatalf("the task ended: %v", err)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+		if goal == 100 {
+			fmt.Println("snapshot read")
+		}
+	}
+	cancel()
+	<-done
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Skip(err)
+	}
+	for _, line := range strings.Split(string(status), "\n") {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			kib, _ := strconv.Atoi(strings.Fields(rest)[0])
+			fmt.Printf("peak %d MiB\n", kib>>10)
+		}
+	}
+}
