@@ -194,7 +194,7 @@ func compareChanges(got, want []change) error {
 func TestServerStopsAndComesBack(t *testing.T) {
 	server := peers.PostgresOwn(t, peers.PostgresOptions{})
 	d := databaseOn(t, server)
-	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "ALTER SYSTEM SET synchronous_commit = on")
+	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)")
 	conf, store := d.config("status.update.interval.ms", "200"), &connectortest.OffsetStore{}
 	seen, next := map[int64]int64{}, int64(0) // id → how often
 	order := []int64{}
@@ -208,6 +208,7 @@ func TestServerStopsAndComesBack(t *testing.T) {
 	for round, stop := range []func(testing.TB){server.Stop, server.Kill, server.Stop} {
 		r := d.start(conf, store)
 		d.conn = server.Connect(t, d.name)
+		d.exec("SET synchronous_commit = on") // what a kill of the server loses is not ours to find
 		for range 20 {
 			d.exec(fmt.Sprintf("INSERT INTO t SELECT g, 1 FROM generate_series(%d, %d) g", next, next+49))
 			next += 50
@@ -270,7 +271,7 @@ func TestSlotThatIsGone(t *testing.T) {
 			}
 		}
 	}
-	d.exec("INSERT INTO t VALUES (1, 1)", "SELECT pg_replication_slot_advance('"+d.name+"', pg_current_wal_lsn())")
+	d.exec("SET synchronous_commit = on", "INSERT INTO t VALUES (1, 1)", "SELECT pg_replication_slot_advance('"+d.name+"', pg_current_wal_lsn())")
 	check("the slot is ahead", old, "is confirmed up to")
 	conf["offset.mismatch.strategy"] = "trust_slot"
 	r = d.start(conf, old)
@@ -350,7 +351,7 @@ func stored(t *testing.T, s *connectortest.OffsetStore) schema.Value {
 	return all[0].Position
 }
 
-// TestLargeRows passes 200 rows of 15 MiB through a process of its own, half of them
+// TestLargeRows passes rows of 15 MiB through a process of its own, half of them
 // in a snapshot, and looks at the most memory that it held.
 func TestLargeRows(t *testing.T) {
 	const env = "MILLRACE_TEST_LARGE_ROWS"
@@ -358,10 +359,12 @@ func TestLargeRows(t *testing.T) {
 		largeRows(t, conf)
 		return
 	}
+	half := effort(30) // 100 for the figure
+	const insertBig = "INSERT INTO big SELECT g, repeat(md5(g::text), 15*32768) FROM generate_series(%d, %d) g"
 	d := newDatabase(t)
-	d.exec("CREATE TABLE big (id int PRIMARY KEY, body text)", "INSERT INTO big SELECT g, repeat(md5(g::text), 15*32768) FROM generate_series(1, 100) g")
+	d.exec("CREATE TABLE big (id int PRIMARY KEY, body text)", "SET default_toast_compression = lz4", fmt.Sprintf(insertBig, 1, half))
 	cmd := exec.Command(os.Args[0], "-test.run=^TestLargeRows$", "-test.v")
-	cmd.Env = append(os.Environ(), env+"="+strings.Join([]string{d.server.Host, strconv.Itoa(d.server.Port), d.name}, " "))
+	cmd.Env = append(os.Environ(), env+"="+strings.Join([]string{d.server.Host, strconv.Itoa(d.server.Port), d.name, strconv.Itoa(half)}, " "))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -376,14 +379,14 @@ func TestLargeRows(t *testing.T) {
 		line := sc.Text()
 		text.WriteString(line + "\n")
 		if strings.Contains(line, "snapshot read") {
-			d.exec("INSERT INTO big SELECT g, repeat(md5(g::text), 15*32768) FROM generate_series(101, 200) g")
+			d.exec(fmt.Sprintf(insertBig, half+1, 2*half))
 		}
 		_, _ = fmt.Sscanf(line, "peak %d MiB", &peak)
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Fatalf("the process failed: %v\n%s", err, text.String())
 	}
-	t.Logf("200 rows of 15 MiB, encoded as JSON: at most %d MiB of memory (the figure is 300)", peak)
+	t.Logf("%d rows of 15 MiB, encoded as JSON: at most %d MiB of memory (the figure is 300)", 2*half, peak)
 	if peak == 0 || peak > 3*300 {
 		t.Errorf("at most %d MiB of memory", peak)
 	}
@@ -408,7 +411,8 @@ func largeRows(t *testing.T, where string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- task.Run(ctx, d) }()
-	for _, goal := range []int64{100, 200} {
+	half, _ := strconv.ParseInt(f[3], 10, 64)
+	for _, goal := range []int64{half, 2 * half} {
 		for d.records.Load() < goal {
 			select {
 			case err := <-done:
@@ -416,7 +420,7 @@ func largeRows(t *testing.T, where string) {
 			case <-time.After(10 * time.Millisecond):
 			}
 		}
-		if goal == 100 {
+		if goal == half {
 			fmt.Println("snapshot read")
 		}
 	}
