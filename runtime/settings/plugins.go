@@ -58,10 +58,10 @@ func ClassOf(i plugin.Info) string { return cmp.Or(i.Class, i.Name) }
 // every connector has come first.
 func PluginConfig(p *runtime.Plugins, name string) ([]runtime.KeyInfo, error) {
 	if c, ok := p.Sinks.Find(name); ok {
-		return withShared(Sink, c.Config), nil
+		return withShared(Sink, c.Info), nil
 	}
 	if c, ok := p.Sources.Find(name); ok {
-		return withShared(Source, c.Config), nil
+		return withShared(Source, c.Info), nil
 	}
 	if t, ok := p.Transforms.Find(name); ok {
 		return describeAll(t.Config), nil
@@ -77,12 +77,16 @@ func PluginConfig(p *runtime.Plugins, name string) ([]runtime.KeyInfo, error) {
 
 // withShared lists a connector's settings as Connect does: its own first, then
 // those of every connector that it does not declare itself.
-func withShared(shared, own config.Def) []runtime.KeyInfo {
-	out := describeAll(own)
+func withShared(shared config.Def, c plugin.Info) []runtime.KeyInfo {
+	out := describeAll(c.Config)
 	for _, k := range describeAll(shared) {
-		if _, declared := own.Info(k.Name); !declared {
-			out = append(out, k)
+		if _, declared := c.Config.Info(k.Name); declared {
+			continue
 		}
+		if k.Name == PluginVersion.Name {
+			k.DefaultValue = &c.Version
+		}
+		out = append(out, k)
 	}
 	return out
 }

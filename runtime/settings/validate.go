@@ -82,7 +82,7 @@ func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtim
 	}
 	v, errs := def.Parse(raw)
 	a.add(errs...)
-	if _, given := raw[TasksMax.Name]; given && v.Any(TasksMax.Name) == nil {
+	if _, given := raw[TasksMax.Name]; given && v.Any(TasksMax.Name) == nil && !refusedByCheck(a.errs[TasksMax.Name]) {
 		a.fail(TasksMax.Name, "Invalid value null for configuration tasks.max: Value must be non-null")
 	}
 	if c.sink {

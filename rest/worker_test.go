@@ -1,0 +1,67 @@
+package rest_test
+
+import (
+	"log/slog"
+	"net/http/httptest"
+	"testing"
+
+	"millrace/connectors/file"
+	"millrace/log/logtest"
+	"millrace/rest"
+	"millrace/runtime"
+	"millrace/runtime/herder"
+	"millrace/schema/converters"
+	"millrace/schema/plugin"
+	"millrace/transforms"
+)
+
+// worker is a whole worker on a log in memory, behind the API.
+type worker struct {
+	url string
+	dir string // its files
+}
+
+func startWorker(t *testing.T) *worker {
+	t.Helper()
+	dir := t.TempDir()
+	list := []plugin.Plugin{file.Source, file.Sink}
+	for _, p := range converters.All() {
+		list = append(list, p)
+	}
+	for _, p := range transforms.All() {
+		list = append(list, p)
+	}
+	for _, p := range transforms.Predicates() {
+		list = append(list, p)
+	}
+	plugins, err := runtime.NewPlugins(list...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	settings, errs := runtime.ParseWorker(runtime.WithDefaults(map[string]string{
+		"offset.flush.interval.ms": "50",
+		// The captured worker's converters write schemas, as Connect's do by default.
+		"key.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+	}, runtime.StandaloneDefaults()))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	roots, err := runtime.NewFileRoots([]string{dir, "/no/such/dir"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lg := slog.New(slog.DiscardHandler)
+	h, err := herder.Open(t.Context(), herder.Config{Log: logtest.New(t), Plugins: plugins, Worker: settings, Files: roots, Logger: lg, AdvertisedURL: "http://127.0.0.1:18083/"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(rest.New(rest.Config{Herder: h, Log: lg, CheckHost: true}))
+	t.Cleanup(func() {
+		s.Close()
+		if err := h.Close(t.Context()); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	<-h.Ready()
+	return &worker{url: s.URL, dir: dir}
+}
