@@ -1,6 +1,27 @@
 package cmd
 
-import "millrace/schema/plugin"
+import (
+	"millrace/connectors/elasticsearch"
+	"millrace/connectors/file"
+	"millrace/connectors/postgres"
+	"millrace/schema/converters"
+	"millrace/schema/plugin"
+	"millrace/transforms"
+	"millrace/transforms/debezium"
+)
 
-// Plugins are what ships in the binary.
-func Plugins() []plugin.Plugin { return nil }
+// Plugins are what ships in the binary. A binary with a connector of its own
+// appends to them: see the package's documentation.
+func Plugins() []plugin.Plugin {
+	list := []plugin.Plugin{postgres.Source, file.Source, file.Sink, elasticsearch.Sink}
+	for _, p := range converters.All() {
+		list = append(list, p)
+	}
+	for _, p := range append(transforms.All(), debezium.All()...) {
+		list = append(list, p)
+	}
+	for _, p := range transforms.Predicates() {
+		list = append(list, p)
+	}
+	return list
+}

@@ -1,0 +1,137 @@
+package cmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/magiconair/properties"
+
+	"millrace/runtime"
+)
+
+// A connectorFile is a connector's configuration as a file on the command line
+// holds it.
+type connectorFile struct {
+	path    string
+	name    string
+	config  map[string]string
+	initial runtime.TargetState // "" where the file says nothing
+}
+
+// An argument of standalone is a file: a worker's properties, or a connector. It is
+// a connector when it names its class, whatever its ending.
+type argument struct {
+	worker    map[string]string
+	connector *connectorFile
+}
+
+// readArgument reads a file of the command line: Java's properties, or JSON as
+// Connect takes it: {"name", "config", "initial_state"} or a flat object.
+func readArgument(path string) (argument, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return argument{}, err
+	}
+	var flat map[string]string
+	var name, initial string
+	if strings.HasSuffix(path, ".json") || bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		flat, name, initial, err = readJSON(data)
+	} else {
+		flat, err = readProperties(data)
+	}
+	if err != nil {
+		return argument{}, fmt.Errorf("%s: %w", path, err)
+	}
+	if _, isConnector := flat["connector.class"]; !isConnector {
+		if strings.HasSuffix(path, ".json") {
+			return argument{}, fmt.Errorf("%s: no connector.class; a connector's file names its class", path)
+		}
+		return argument{worker: flat}, nil
+	}
+	c := &connectorFile{path: path, name: flat["name"], config: flat}
+	if name != "" {
+		if c.name != "" && c.name != name {
+			return argument{}, fmt.Errorf("%s: the name is %q outside and %q inside the config; give it once", path, name, c.name)
+		}
+		c.name, flat["name"] = name, name
+	}
+	if c.name == "" {
+		return argument{}, fmt.Errorf("%s: the connector has no name; add name=…", path)
+	}
+	switch strings.ToUpper(initial) {
+	case "":
+	case "RUNNING":
+		c.initial = runtime.Started
+	case "PAUSED":
+		c.initial = runtime.PausedTarget
+	case "STOPPED":
+		c.initial = runtime.StoppedTarget
+	default:
+		return argument{}, fmt.Errorf("%s: initial_state %q is none of RUNNING, PAUSED, STOPPED", path, initial)
+	}
+	return argument{connector: c}, nil
+}
+
+func readProperties(data []byte) (map[string]string, error) {
+	// Java's properties know no expansion, and ${…} belongs to config providers.
+	l := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
+	p, err := l.LoadBytes(data)
+	if err != nil {
+		return nil, err
+	}
+	out := p.Map()
+	for k, v := range out {
+		out[k] = strings.TrimSpace(v)
+	}
+	return out, nil
+}
+
+func readJSON(data []byte) (flat map[string]string, name, initial string, err error) {
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(data, &raw); err != nil {
+		return nil, "", "", fmt.Errorf("not the JSON of a connector: %w", err)
+	}
+	if inner, wrapped := raw["config"]; wrapped && len(inner) > 0 && inner[0] == '{' {
+		for k, v := range raw {
+			var err error
+			switch k {
+			case "config":
+			case "name":
+				err = json.Unmarshal(v, &name)
+			case "initial_state":
+				err = json.Unmarshal(v, &initial)
+			default:
+				err = fmt.Errorf("unknown field %q; there are name, config and initial_state", k)
+			}
+			if err != nil {
+				return nil, "", "", err
+			}
+		}
+		raw = nil
+		if err := json.Unmarshal(inner, &raw); err != nil {
+			return nil, "", "", err
+		}
+	}
+	flat = make(map[string]string, len(raw))
+	for k, v := range raw {
+		switch v[0] {
+		case '"':
+			var text string
+			if err := json.Unmarshal(v, &text); err != nil {
+				return nil, "", "", err
+			}
+			flat[k] = text
+		case '{', '[':
+			return nil, "", "", fmt.Errorf("setting %q: want a text, have an object or array", k)
+		case 'n':
+			return nil, "", "", errors.New("setting " + k + ": null is no value")
+		default:
+			flat[k] = string(v)
+		}
+	}
+	return flat, name, initial, nil
+}

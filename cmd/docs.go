@@ -1,0 +1,146 @@
+package cmd
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"millrace/connectors"
+	"millrace/schema/config"
+	"millrace/schema/converters"
+	"millrace/schema/plugin"
+	"millrace/transforms"
+)
+
+func docsCommand(plugins []plugin.Plugin) *cobra.Command {
+	return &cobra.Command{
+		Use:     "docs [plugin …]",
+		Short:   "Print every setting of the plugins, or of those named, as Markdown",
+		Example: "  millrace docs postgres\n  millrace docs > settings.md",
+		RunE: func(c *cobra.Command, args []string) error {
+			wanted := plugins
+			if len(args) > 0 {
+				wanted = nil
+				for _, name := range args {
+					found := slices.DeleteFunc(slices.Clone(plugins), func(p plugin.Plugin) bool {
+						return !slices.Contains(p.Describe().Names(), name)
+					})
+					if len(found) == 0 {
+						return fmt.Errorf("no plugin is called %q; there are %s", name, strings.Join(shortNames(plugins), ", "))
+					}
+					wanted = append(wanted, found...)
+				}
+			}
+			return writeDocs(c.OutOrStdout(), wanted)
+		},
+	}
+}
+
+func shortNames(plugins []plugin.Plugin) []string {
+	var out []string
+	for _, p := range plugins {
+		out = append(out, p.Describe().Name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// writeDocs writes one section a plugin, by kind and name.
+func writeDocs(w io.Writer, plugins []plugin.Plugin) error {
+	plugins = slices.Clone(plugins)
+	slices.SortStableFunc(plugins, func(a, b plugin.Plugin) int {
+		return cmp.Or(cmp.Compare(kindOf(a), kindOf(b)), cmp.Compare(a.Describe().Name, b.Describe().Name))
+	})
+	var b strings.Builder
+	for _, p := range plugins {
+		i := p.Describe()
+		_, kind, _ := strings.Cut(kindOf(p), " ")
+		fmt.Fprintf(&b, "## %s (%s)\n\n%s\n\n", i.Name, kind, i.Doc)
+		if i.Class != "" {
+			fmt.Fprintf(&b, "Class `%s`.\n\n", i.Class)
+		}
+		writeSettings(&b, i.Config)
+		for _, r := range reasonsOf(p) {
+			fmt.Fprintf(&b, "- Failure `%s`: %s Remedy: %s\n", r.Code, sentence(r.Doc), sentence(r.Remedy))
+		}
+		if len(reasonsOf(p)) > 0 {
+			b.WriteByte('\n')
+		}
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func writeSettings(b *strings.Builder, def config.Def) {
+	infos := def.Infos()
+	if len(infos) == 0 {
+		b.WriteString("No settings.\n\n")
+		return
+	}
+	b.WriteString("| setting | type | default | importance | meaning |\n| --- | --- | --- | --- | --- |\n")
+	for _, i := range infos {
+		text, has := i.DefaultText()
+		switch {
+		case i.Required:
+			text = "required"
+		case !has:
+			text = "none"
+		case text == "":
+			text = "empty"
+		default:
+			text = "`" + text + "`"
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", i.Name, strings.ToLower(string(i.Type)), cell(text), strings.ToLower(string(i.Importance)), cell(i.Doc))
+	}
+	b.WriteByte('\n')
+	ignored := def.Ignored()
+	for _, k := range sortedKeys(ignored) {
+		fmt.Fprintf(b, "- `%s` is accepted and ignored: %s\n", k, sentence(ignored[k]))
+	}
+	if len(ignored) > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+// cell is text that a table's cell can hold.
+func cell(s string) string {
+	return strings.NewReplacer("|", `\|`, "\n", " ").Replace(s)
+}
+
+func sentence(s string) string {
+	if s == "" || strings.HasSuffix(s, ".") {
+		return s
+	}
+	return s + "."
+}
+
+// kindOf is the kind of a plugin, behind its place in the order of sections.
+func kindOf(p plugin.Plugin) string {
+	switch p.(type) {
+	case connectors.SourcePlugin:
+		return "1 source connector"
+	case connectors.SinkPlugin:
+		return "2 sink connector"
+	case transforms.Plugin:
+		return "3 transform"
+	case transforms.PredicatePlugin:
+		return "4 predicate"
+	case converters.Plugin:
+		return "5 converter"
+	}
+	return "6 plugin"
+}
+
+func reasonsOf(p plugin.Plugin) []*connectors.Reason {
+	switch p := p.(type) {
+	case connectors.SourcePlugin:
+		return p.Reasons
+	case connectors.SinkPlugin:
+		return p.Reasons
+	}
+	return nil
+}

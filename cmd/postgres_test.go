@@ -1,0 +1,539 @@
+package cmd_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"millrace/deploy/peers"
+)
+
+// pgSource is a Postgres connector's configuration for the tests' own database.
+func pgSource(pg *peers.PostgresServer, db, tables string) map[string]string {
+	return map[string]string{
+		"connector.class":   "io.debezium.connector.postgresql.PostgresConnector",
+		"database.hostname": pg.Host, "database.port": strconv.Itoa(pg.Port), "database.user": pg.User, "database.password": pg.Password,
+		"database.dbname": db, "topic.prefix": "shop", "slot.name": "s_" + db, "publication.name": "p_" + db,
+		"plugin.name": "pgoutput", "table.include.list": tables, "publication.autocreate.mode": "filtered",
+	}
+}
+
+// searchSink is a search connector's configuration: rows as documents, by the key's id.
+func searchSink(url, topics string) map[string]string {
+	return map[string]string{
+		"connector.class": "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector", "connection.url": url, "topics": topics,
+		"key.ignore": "false", "schema.ignore": "true", "behavior.on.null.values": "delete", "write.method": "insert",
+		"transforms": "unwrap,id", "transforms.unwrap.type": "io.debezium.transforms.ExtractNewRecordState",
+		"transforms.id.type": "org.apache.kafka.connect.transforms.ExtractField$Key", "transforms.id.field": "id",
+	}
+}
+
+// A kcatRecord is a record as kcat prints it.
+type kcatRecord struct {
+	Offset  int64
+	Key     *string
+	Payload *string
+}
+
+// consume reads a whole topic with kcat, which shares no code with us.
+func consume(t *testing.T, kafka, topic string) []kcatRecord {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, peers.Kcat(t), "-b", kafka, "-t", topic, "-C", "-e", "-q", "-J", "-X", "check.crcs=true")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var records []kcatRecord
+	d := json.NewDecoder(bufio.NewReader(out))
+	for d.More() {
+		var r kcatRecord
+		if err := d.Decode(&r); err != nil {
+			t.Fatalf("kcat's output: %v", err)
+		}
+		records = append(records, r)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("kcat: %v: %s", err, stderr.String())
+	}
+	return records
+}
+
+// A load changes rows and remembers what was committed: for each id the numbers that
+// it was given, in order, and -1 for each time it was deleted.
+type load struct {
+	t       *testing.T
+	conn    *pgx.Conn
+	rnd     *rand.Rand
+	next    int // number of the next change
+	ids     int // ids given so far
+	history map[int][]int
+	alive   map[int]bool
+}
+
+func newLoad(t *testing.T, conn *pgx.Conn, seed uint64) *load {
+	return &load{t: t, conn: conn, rnd: rand.New(rand.NewPCG(seed, 1)), history: map[int][]int{}, alive: map[int]bool{}}
+}
+
+// copyIn adds rows through COPY, which gives many of them one position in the WAL.
+func (l *load) copyIn(ctx context.Context, rows int) error {
+	data := make([][]any, rows)
+	for i := range data {
+		data[i] = []any{l.ids + i, l.next + i, "filler of a row that is not very long"}
+	}
+	if _, err := l.conn.CopyFrom(ctx, pgx.Identifier{"load"}, []string{"id", "n", "filler"}, pgx.CopyFromRows(data)); err != nil {
+		return err
+	}
+	for range rows {
+		l.history[l.ids], l.alive[l.ids] = []int{l.next}, true
+		l.ids, l.next = l.ids+1, l.next+1
+	}
+	return nil
+}
+
+// transaction makes about 200 changes in one transaction: new rows by COPY and by one
+// insert of many rows, updates by one statement, deletes, and a row that comes back.
+func (l *load) transaction(ctx context.Context) error {
+	ids := slices.Sorted(maps.Keys(l.alive))
+	var changes []string
+	given, dead := map[int][]int{}, map[int]bool{}
+	var values, gone []string
+	for range 150 {
+		id := ids[l.rnd.IntN(len(ids))]
+		if _, twice := given[id]; twice {
+			continue
+		}
+		given[id] = []int{l.next}
+		values = append(values, fmt.Sprintf("(%d,%d)", id, l.next))
+		l.next++
+	}
+	changes = append(changes, "UPDATE load SET n = v.n FROM (VALUES "+strings.Join(values, ",")+") v(id, n) WHERE load.id = v.id")
+	for range 5 {
+		id := ids[l.rnd.IntN(len(ids))]
+		if !dead[id] {
+			dead[id] = true
+			given[id] = append(given[id], -1)
+			gone = append(gone, strconv.Itoa(id))
+		}
+	}
+	changes = append(changes, "DELETE FROM load WHERE id IN ("+strings.Join(gone, ",")+")")
+	back, err := strconv.Atoi(gone[0])
+	if err != nil {
+		return err
+	}
+	given[back], dead[back] = append(given[back], l.next), false
+	values = []string{fmt.Sprintf("(%d,%d,'back')", back, l.next)}
+	l.next++
+	for range 20 {
+		given[l.ids] = []int{l.next}
+		values = append(values, fmt.Sprintf("(%d,%d,'new')", l.ids, l.next))
+		l.ids, l.next = l.ids+1, l.next+1
+	}
+	changes = append(changes, "INSERT INTO load VALUES "+strings.Join(values, ","))
+	if _, err := l.conn.Exec(ctx, "BEGIN; "+strings.Join(changes, "; ")+"; COMMIT"); err != nil {
+		return err
+	}
+	for id, ns := range given {
+		l.history[id] = append(l.history[id], ns...)
+		l.alive[id] = true
+	}
+	for id, is := range dead {
+		if is {
+			delete(l.alive, id)
+		}
+	}
+	return l.copyIn(ctx, 25)
+}
+
+// offsetsOf is a connector's offsets as the API shows them.
+func offsetsOf(p *process, name string) string {
+	_, body, err := p.call("GET", "/connectors/"+name+"/offsets", nil)
+	if err != nil {
+		return ""
+	}
+	return string(body)
+}
+
+// TestKillsLoseNothing ends the worker with SIGKILL again and again while rows are
+// written: every committed change must be in the topic, in order per key (what was
+// sent again after a kill aside), and the search index must equal the table.
+func TestKillsLoseNothing(t *testing.T) {
+	pg, search := peers.Postgres(t), peers.OpenSearch(t)
+	peers.Kcat(t)
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 2))
+	db := pg.NewDatabase(t)
+	pg.Exec(t, db, "CREATE TABLE load (id int PRIMARY KEY, n int NOT NULL, filler text)")
+	l := newLoad(t, pg.Connect(t, db), seed)
+	if err := l.copyIn(t.Context(), 60_000); err != nil {
+		t.Fatal(err)
+	}
+	index := strings.ReplaceAll(peers.Unique(t, "kills"), "_", "-")
+	r := newRuns(t, "--config", "offset.flush.interval.ms=100")
+	p := r.start(t)
+	source := pgSource(pg, db, "public.load")
+	sink := searchSink(search.URL, "shop.public.load")
+	sink["transforms"] += ",route"
+	maps.Copy(sink, map[string]string{"transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+		"transforms.route.regex": ".*", "transforms.route.replacement": index})
+	t.Cleanup(func() { deleteIndex(t, search.URL, index) })
+	p.create("pg", source)
+	p.create("search", sink)
+
+	const wanted, each = 20, 3
+	kills := map[string]int{}
+	snapshotDone := func(p *process) bool {
+		o := offsetsOf(p, "pg")
+		return strings.Contains(o, `"lsn_commit"`) || strings.Contains(o, `"snapshot_completed":true`)
+	}
+	for kills["snapshot"] < each {
+		time.Sleep(time.Duration(rnd.IntN(150)) * time.Millisecond)
+		if snapshotDone(p) {
+			t.Fatalf("the snapshot was over after %d kills, want %d in it: it needs more rows", kills["snapshot"], each)
+		}
+		p.kill()
+		kills["snapshot"]++
+		p = r.start(t)
+	}
+	p.until("the snapshot is over", time.Minute, func() (bool, string) { return snapshotDone(p), offsetsOf(p, "pg") })
+	writing := make(chan error, 1)
+	enough := make(chan struct{})
+	go func() {
+		begun := l.next
+		for {
+			if err := l.transaction(t.Context()); err != nil {
+				writing <- err
+				return
+			}
+			select {
+			case <-enough:
+				if l.next-begun >= 100_000 {
+					writing <- nil
+					return
+				}
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}()
+	for kills["snapshot"]+kills["stream"]+kills["commit"] < wanted || kills["stream"] < each || kills["commit"] < each {
+		before := offsetsOf(p, "pg")
+		if rnd.IntN(2) == 0 {
+			p.until("the offset moves", 60*time.Second, func() (bool, string) {
+				now := offsetsOf(p, "pg")
+				return now != before && snapshotDone(p), now
+			})
+			kills["commit"]++
+		} else {
+			p.until("the stream runs", 60*time.Second, func() (bool, string) { return snapshotDone(p), before })
+			time.Sleep(time.Duration(rnd.IntN(400)) * time.Millisecond)
+			kills["stream"]++
+		}
+		p.kill()
+		p = r.start(t)
+	}
+	close(enough)
+	if err := <-writing; err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("kills by phase: %v; %d changes of %d rows", kills, l.next, l.ids)
+
+	// The last change is a marker: once it is in the topic and the index, all is.
+	if _, err := l.conn.Exec(t.Context(), "INSERT INTO load VALUES (-1, -1, 'marker')"); err != nil {
+		t.Fatal(err)
+	}
+	l.history[-1], l.alive[-1] = []int{-1}, true
+	p.until("the marker is in the index", 2*time.Minute, func() (bool, string) {
+		res, err := http.Get(search.URL + "/" + index + "/_doc/-1")
+		if err != nil {
+			return false, err.Error()
+		}
+		res.Body.Close()
+		return res.StatusCode == http.StatusOK, res.Status
+	})
+	seen := firstSeen(t, consume(t, p.kafka, "shop.public.load"))
+	for id, want := range l.history {
+		if got := seen[id]; !slices.Equal(got, want) {
+			t.Fatalf("id %d: the topic has %v, want what was committed: %v", id, got, want)
+		}
+	}
+	compareIndex(t, l, search.URL, index)
+}
+
+// firstSeen are the numbers of each id in the order in which the topic first has
+// them, -1 for a delete. After a kill the stream repeats what came after the last
+// stored offset: within a repetition nothing new may come before its end.
+func firstSeen(t *testing.T, records []kcatRecord) map[int][]int {
+	t.Helper()
+	type change struct {
+		n   int
+		lsn int64 // of a delete, which has no number of its own
+	}
+	type state struct {
+		all []change
+		at  int // where a repetition stands; len(all) when there is none
+	}
+	states := map[int]*state{}
+	for _, r := range records {
+		if r.Payload == nil {
+			continue // a tombstone behind its delete
+		}
+		var key struct{ ID int }
+		var event struct {
+			After  *struct{ N int }
+			Source struct{ LSN int64 }
+		}
+		if err := json.Unmarshal([]byte(*r.Key), &key); err != nil {
+			t.Fatalf("offset %d: key %s: %v", r.Offset, *r.Key, err)
+		}
+		if err := json.Unmarshal([]byte(*r.Payload), &event); err != nil {
+			t.Fatalf("offset %d: %v", r.Offset, err)
+		}
+		c := change{n: -1, lsn: event.Source.LSN}
+		if event.After != nil {
+			c = change{n: event.After.N}
+		}
+		s := states[key.ID]
+		if s == nil {
+			s = &state{}
+			states[key.ID] = s
+		}
+		if i := slices.Index(s.all, c); i >= 0 {
+			s.at = i + 1
+			continue
+		}
+		if s.at != len(s.all) {
+			t.Fatalf("offset %d: id %d: %v is new, but the repetition of %v has not ended (at %d)", r.Offset, key.ID, c, s.all, s.at)
+		}
+		s.all = append(s.all, c)
+		s.at = len(s.all)
+	}
+	out := map[int][]int{}
+	for id, s := range states {
+		for _, c := range s.all {
+			out[id] = append(out[id], c.n)
+		}
+	}
+	return out
+}
+
+// compareIndex compares the whole index with the whole table.
+func compareIndex(t *testing.T, l *load, url, index string) {
+	t.Helper()
+	table := map[string]int{}
+	rows, err := l.conn.Query(t.Context(), "SELECT id, n FROM load")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rows.Next() {
+		var id, n int
+		if err := rows.Scan(&id, &n); err != nil {
+			t.Fatal(err)
+		}
+		table[strconv.Itoa(id)] = n
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	docs := allDocs(t, url, index)
+	for id, n := range table {
+		if doc, ok := docs[id]; !ok || doc != n {
+			t.Fatalf("id %s: the table has %d, the index %d (there: %v)", id, n, doc, ok)
+		}
+	}
+	if len(docs) != len(table) {
+		t.Errorf("the index has %d documents, the table %d rows", len(docs), len(table))
+	}
+}
+
+// allDocs are the numbers of all documents, read by the search server's own scroll.
+func allDocs(t *testing.T, url, index string) map[string]int {
+	t.Helper()
+	ask := func(path, body string) (id string, hits map[string]int) {
+		res, err := http.Post(url+path, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		var page struct {
+			ID   string `json:"_scroll_id"`
+			Hits struct {
+				Hits []struct {
+					ID     string `json:"_id"`
+					Source struct{ N int }
+				}
+			}
+		}
+		if err := json.NewDecoder(res.Body).Decode(&page); err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %s %v", path, res.Status, err)
+		}
+		hits = map[string]int{}
+		for _, h := range page.Hits.Hits {
+			hits[h.ID] = h.Source.N
+		}
+		return page.ID, hits
+	}
+	if res, err := http.Post(url+"/"+index+"/_refresh", "", nil); err != nil {
+		t.Fatal(err)
+	} else {
+		res.Body.Close()
+	}
+	all := map[string]int{}
+	id, hits := ask("/"+index+"/_search?scroll=1m", `{"size":10000,"sort":["_doc"]}`)
+	for len(hits) > 0 {
+		maps.Copy(all, hits)
+		id, hits = ask("/_search/scroll", fmt.Sprintf(`{"scroll":"1m","scroll_id":%q}`, id))
+	}
+	return all
+}
+
+func deleteIndex(t *testing.T, url, index string) {
+	req, err := http.NewRequest("DELETE", url+"/"+index, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Errorf("delete index: %v", err)
+		return
+	}
+	res.Body.Close()
+}
+
+// TestRowsOf15MiB sends 200 rows of 15 MiB through the whole process, half by the
+// snapshot and half by the stream, in less than 300 MiB of memory.
+func TestRowsOf15MiB(t *testing.T) {
+	pg := peers.Postgres(t)
+	peers.Kcat(t)
+	db := pg.NewDatabase(t)
+	insert := func(from, to int) string {
+		return fmt.Sprintf("INSERT INTO big SELECT g, repeat(md5(g::text), 15*1024*1024/32) FROM generate_series(%d,%d) g", from, to)
+	}
+	pg.Exec(t, db, "CREATE TABLE big (id int PRIMARY KEY, text text)", insert(1, 100))
+	r := newRuns(t)
+	p := r.start(t)
+	p.create("pg", pgSource(pg, db, "public.big"))
+	p.running("pg", 1)
+	pg.Exec(t, db, insert(101, 150), insert(151, 200))
+	want := make([]string, 200)
+	for i := range want {
+		want[i] = fmt.Sprintf(`{"id":%d}`, i+1)
+	}
+	var got []string
+	p.until("200 large rows are in the topic", 4*time.Minute, func() (bool, string) {
+		out, err := exec.Command(peers.Kcat(t), "-b", p.kafka, "-t", "shop.public.big", "-C", "-e", "-q", "-f", "%k %S\n",
+			"-X", "fetch.message.max.bytes=33554432", "-X", "receive.message.max.bytes=268435456", "-X", "queued.max.messages.kbytes=65536").Output()
+		if err != nil {
+			return false, err.Error()
+		}
+		got = nil
+		for line := range strings.Lines(string(out)) {
+			key, size, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if n, err := strconv.Atoi(size); err != nil || n < 15<<20 {
+				t.Errorf("%s: %s bytes, want more than 15 MiB", key, size)
+			}
+			got = append(got, key)
+		}
+		return len(got) >= 200, fmt.Sprint(len(got))
+	})
+	if !slices.Equal(got, want) {
+		t.Errorf("keys %v, want 1 to 200 once each", got)
+	}
+	peak := p.peakMiB()
+	t.Logf("largest memory of the process: %d MiB", peak)
+	if peak >= 300 {
+		t.Errorf("largest memory of the process: %d MiB, want less than 300", peak)
+	}
+}
+
+// TestADatabaseThatGoesAwayComesBack takes the database away under a running task.
+func TestADatabaseThatGoesAwayComesBack(t *testing.T) {
+	pg := peers.PostgresOwn(t, peers.PostgresOptions{})
+	db := pg.NewDatabase(t)
+	pg.Exec(t, db, "CREATE TABLE load (id int PRIMARY KEY, n int NOT NULL, filler text)", "INSERT INTO load VALUES (1, 1, 'a')")
+	r := newRuns(t)
+	appendTo(t, r.dir+"/in.txt", "one\n")
+	p := r.start(t)
+	p.create("pg", pgSource(pg, db, "public.load"))
+	p.create("neighbour", fileSource("in.txt", "lines"))
+	p.running("pg", 1)
+	arrived := func(n int) {
+		t.Helper()
+		p.until(fmt.Sprintf("%d events are in the topic", n), time.Minute, func() (bool, string) {
+			got := consume(t, p.kafka, "shop.public.load")
+			return len(got) >= n, fmt.Sprint(len(got))
+		})
+	}
+	arrived(1)
+	pg.Stop(t)
+	p.until("the task says what is wrong", time.Minute, func() (bool, string) {
+		s, err := p.status("pg")
+		if err != nil || len(s.Tasks) != 1 {
+			return false, fmt.Sprint(err)
+		}
+		return s.Tasks[0].State == "FAILED" && s.Tasks[0].Reason != nil && strings.HasPrefix(s.Tasks[0].Reason.Code, "postgres.") &&
+			s.Tasks[0].Reason.Remedy != "", string(mustJSON(t, s))
+	})
+	appendTo(t, r.dir+"/in.txt", "two\n")
+	p.until("the neighbour goes on", time.Minute, func() (bool, string) {
+		got := consume(t, p.kafka, "lines")
+		return len(got) == 2, fmt.Sprint(len(got))
+	})
+	pg.Start(t)
+	pg.Exec(t, db, "INSERT INTO load VALUES (2, 2, 'b')")
+	arrived(2)
+	p.running("pg", 1)
+	if s := p.log.String(); pg.Password != "" && strings.Contains(s, pg.Password) {
+		t.Error("the log shows the password")
+	}
+}
+
+// TestAClusterInPlaceOfTheEmbeddedLog runs the same worker on a real Kafka.
+func TestAClusterInPlaceOfTheEmbeddedLog(t *testing.T) {
+	kafka := peers.Kafka(t)
+	r := newRuns(t, "--config", "bootstrap.servers="+kafka.Addr, "--config", "group.id="+peers.Unique(t, "group"))
+	topic := peers.Unique(t, "lines")
+	appendTo(t, r.dir+"/in.txt", "one\ntwo\n")
+	p := r.start(t)
+	p.create("src", fileSource("in.txt", topic))
+	p.create("sink", fileSink("out.txt", topic))
+	p.until("the lines are in the other file", time.Minute, func() (bool, string) {
+		got := lines(r.dir + "/out.txt")
+		return slices.Equal(got, []string{"one", "two"}), fmt.Sprint(got)
+	})
+	if got := consume(t, kafka.Addr, topic); len(got) != 2 {
+		t.Errorf("the cluster's topic has %d records, want 2", len(got))
+	}
+	if _, err := os.Stat(r.dir + "/data/log"); err == nil {
+		t.Error("a log was embedded although a cluster was named")
+	}
+	if status := p.stop(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
+	appendTo(t, r.dir+"/in.txt", "three\n")
+	p = r.start(t)
+	p.until("a restart goes on where it stopped", time.Minute, func() (bool, string) {
+		got := lines(r.dir + "/out.txt")
+		return slices.Equal(got, []string{"one", "two", "three"}), fmt.Sprint(got)
+	})
+}

@@ -1,0 +1,352 @@
+package cmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"millrace/log"
+	"millrace/rest"
+	"millrace/runtime"
+	"millrace/runtime/herder"
+	"millrace/schema/plugin"
+)
+
+// standalone is what the command's flags and files say.
+type standalone struct {
+	data       string
+	rest       string
+	kafka      string
+	fileRoots  []string
+	settings   []string // --config K=V
+	plugins    []plugin.Plugin
+	worker     map[string]string
+	workerPath []string
+	connectors []*connectorFile
+	out        io.Writer
+	lg         *slog.Logger
+	flagGiven  func(name string) bool
+}
+
+func standaloneCommand(plugins []plugin.Plugin) *cobra.Command {
+	s := &standalone{plugins: plugins}
+	c := &cobra.Command{
+		Use:   "standalone [worker.properties] [connector file …]",
+		Short: "Run a worker with a log of its own, or on a Kafka cluster",
+		Long: "Runs a worker: connectors, their REST API and, unless the worker's properties name a cluster with\n" +
+			"bootstrap.servers, an embedded log that speaks the Kafka protocol. Files on the command line are a Connect\n" +
+			"worker's properties and connectors (.properties or .json), which are stored at every start.",
+		Example: "  millrace standalone\n  millrace standalone --data /var/lib/millrace worker.properties shop.json",
+		RunE: func(c *cobra.Command, args []string) error {
+			s.out, s.flagGiven = c.OutOrStdout(), c.Flags().Changed
+			if err := s.readFiles(args); err != nil {
+				return usage(err)
+			}
+			return s.run(c.Context())
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&s.data, "data", "millrace-data", "folder that keeps everything: the log and, in its folder files, what file connectors may use")
+	f.StringVar(&s.rest, "rest", "127.0.0.1:8083", "address of the REST API")
+	f.StringVar(&s.kafka, "kafka", "127.0.0.1:9092", "address at which the embedded log speaks the Kafka protocol; none for no port")
+	f.StringArrayVar(&s.fileRoots, "file-root", nil, "folder whose files connectors may open; repeatable, / for all (default: the working directory and DATA/files)")
+	f.StringArrayVar(&s.settings, "config", nil, "a worker setting, key=value; repeatable, goes before the file's")
+	return c
+}
+
+// readFiles sorts the command line's files into the worker's properties and
+// connectors.
+func (s *standalone) readFiles(paths []string) error {
+	s.worker = map[string]string{}
+	names := map[string]string{}
+	for _, path := range paths {
+		a, err := readArgument(path)
+		if err != nil {
+			return err
+		}
+		if c := a.connector; c != nil {
+			if first, twice := names[c.name]; twice {
+				return fmt.Errorf("%s: a connector called %q is in %s already; names must differ", path, c.name, first)
+			}
+			names[c.name] = path
+			s.connectors = append(s.connectors, c)
+			continue
+		}
+		if len(s.workerPath) > 0 {
+			return fmt.Errorf("%s: no connector.class, so this is a worker's file, and %s is one already", path, s.workerPath[0])
+		}
+		s.worker, s.workerPath = a.worker, append(s.workerPath, path)
+	}
+	for _, kv := range s.settings {
+		k, v, ok := strings.Cut(kv, "=")
+		if !ok || k == "" {
+			return fmt.Errorf("--config %s: want key=value", kv)
+		}
+		s.worker[k] = v
+	}
+	return nil
+}
+
+// started is when this process began to run our code.
+var started = time.Now()
+
+// run starts the parts, waits for a signal or for one of them to fail, and stops
+// them in the opposite order.
+func (s *standalone) run(ctx context.Context) (err error) {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	s.lg = newLogger(os.Stderr)
+	worker, err := s.workerConfig()
+	if err != nil {
+		return err
+	}
+	roots, err := s.roots(worker)
+	if err != nil {
+		return err
+	}
+	plugins, err := runtime.NewPlugins(s.plugins...)
+	if err != nil {
+		return err
+	}
+	isNew := !exists(filepath.Join(s.data, "log"))
+	api, err := s.listenREST()
+	if err != nil {
+		return err
+	}
+	defer api.Close()
+
+	offline := make(chan error, 1)
+	l, err := log.Open(ctx, s.logConfig(func(err error) { offline <- err }))
+	if err != nil {
+		return explainKafkaPort(err, s.kafka)
+	}
+	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
+
+	h, err := herder.Open(ctx, herder.Config{Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: s.lg,
+		AdvertisedURL: "http://" + api.Addr().String() + "/"})
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer func() { err = errors.Join(err, h.Close(context.WithoutCancel(ctx))) }()
+
+	serving, served := make(chan error, 1), rest.New(rest.Config{Herder: h, Log: s.lg, CheckHost: true})
+	serveCtx, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	go func() { serving <- served.Serve(serveCtx, api) }()
+	defer func() { endServing(); err = errors.Join(err, <-serving) }()
+
+	select {
+	case <-h.Ready():
+	case <-ctx.Done():
+		return nil
+	}
+	s.greet(ctx, h, l, api.Addr().String(), isNew)
+	if err := s.putConnectors(ctx, h); err != nil {
+		return stopped(ctx, err)
+	}
+	select {
+	case <-ctx.Done():
+		stop() // a second signal ends the process at once
+		s.lg.Info("stopping: tasks finish what they began; a second Ctrl-C ends at once")
+		return nil
+	case err := <-offline:
+		return ioError{fmt.Errorf("the log's disk failed, nothing more can be written: %w; repair the disk and start again: what was acknowledged is kept", err)}
+	case err := <-serving:
+		serving <- nil
+		return err
+	}
+}
+
+// stopped is err, or nil where it only says that a signal came.
+func stopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// workerConfig reads the worker's properties over the defaults of its mode.
+func (s *standalone) workerConfig() (runtime.WorkerConfig, error) {
+	defaults := runtime.StandaloneDefaults()
+	if s.onCluster() {
+		host, err := os.Hostname()
+		if err != nil {
+			return runtime.WorkerConfig{}, fmt.Errorf("find this machine's name for group.id: %w; set group.id", err)
+		}
+		abs, err := filepath.Abs(s.data)
+		if err != nil {
+			return runtime.WorkerConfig{}, err
+		}
+		hash := fnv.New32a()
+		hash.Write([]byte(abs))
+		group := s.worker["group.id"]
+		if group == "" {
+			group = fmt.Sprintf("millrace-%s-%08x", host, hash.Sum32())
+		}
+		maps.Copy(defaults, map[string]string{
+			"group.id": group, "config.storage.topic": group + "-configs", "offset.storage.topic": group + "-offsets",
+			"status.storage.topic": group + "-status", "offset.flush.interval.ms": "60000",
+			"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
+		})
+	}
+	worker, errs := runtime.ParseWorker(runtime.WithDefaults(s.worker, defaults))
+	if len(errs) > 0 {
+		lines := make([]string, len(errs))
+		for i, e := range errs {
+			lines[i] = "  " + e.Error()
+		}
+		where := "the worker's settings"
+		if len(s.workerPath) > 0 {
+			where = s.workerPath[0]
+		}
+		return worker, fmt.Errorf("%s: %d settings are wrong\n%s", where, len(errs), strings.Join(lines, "\n"))
+	}
+	for _, n := range worker.Notices {
+		s.lg.Warn("setting ignored", "notice", n)
+	}
+	return worker, nil
+}
+
+// onCluster reports whether everything goes to a cluster and no log is embedded.
+func (s *standalone) onCluster() bool { return strings.TrimSpace(s.worker["bootstrap.servers"]) != "" }
+
+// roots are the folders whose files connectors may open. The worker's own
+// properties are readable under none of them.
+func (s *standalone) roots(worker runtime.WorkerConfig) (*runtime.FileRoots, error) {
+	roots := s.fileRoots
+	if len(roots) == 0 {
+		roots = worker.FileRoots
+	}
+	if len(roots) == 0 {
+		files := filepath.Join(s.data, "files")
+		if err := os.MkdirAll(files, 0o750); err != nil {
+			return nil, err
+		}
+		roots = []string{".", files}
+	}
+	return runtime.NewFileRoots(roots, s.workerPath)
+}
+
+// logConfig says where the log is. onOffline is told when its disk has failed.
+func (s *standalone) logConfig(onOffline func(error)) log.Config {
+	c := log.Config{Logger: s.lg, OnOffline: onOffline}
+	if s.onCluster() {
+		for seed := range strings.SplitSeq(s.worker["bootstrap.servers"], ",") {
+			c.Seeds = append(c.Seeds, strings.TrimSpace(seed))
+		}
+		return c
+	}
+	c.DataDir = filepath.Join(s.data, "log")
+	if s.kafka != "none" {
+		c.Listeners = []string{s.kafka}
+	}
+	return c
+}
+
+// listenREST opens the API's port. Without authentication it must be of this
+// machine alone, unless the user says otherwise.
+func (s *standalone) listenREST() (net.Listener, error) {
+	addr := s.rest
+	if from, ok := s.worker["listeners"]; ok && !s.flagGiven("rest") {
+		var err error
+		if addr, err = listenerAddr(from); err != nil {
+			return nil, err
+		}
+	}
+	for what, a := range map[string]string{"--rest": addr, "--kafka": s.kafka} {
+		if a == "none" && what == "--kafka" || what == "--kafka" && s.onCluster() {
+			continue
+		}
+		if err := loopbackOnly(what, a, s.worker["insecure"] == "true"); err != nil {
+			return nil, err
+		}
+	}
+	l, err := net.Listen("tcp", addr)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, fmt.Errorf("the REST API's address %s is in use, by another worker perhaps; choose another with --rest, as in --rest 127.0.0.1:8084", addr)
+	}
+	return l, err
+}
+
+// listenerAddr is the address of Connect's listeners setting: one http URL here.
+func listenerAddr(listeners string) (string, error) {
+	if strings.Contains(listeners, ",") {
+		return "", fmt.Errorf("listeners=%s: one listener is served; name one", listeners)
+	}
+	addr, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(listeners)), "http://")
+	if !ok {
+		return "", fmt.Errorf("listeners=%s: want http://HOST:PORT", listeners)
+	}
+	if strings.HasPrefix(addr, ":") { // Connect's "all addresses"
+		addr = "0.0.0.0" + addr
+	}
+	return addr, nil
+}
+
+// loopbackOnly refuses an address that others can reach, since nothing there asks
+// who they are.
+func loopbackOnly(what, addr string, insecure bool) error {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return usage(fmt.Errorf("%s %s: want HOST:PORT: %w", what, addr, err))
+	}
+	if ip := net.ParseIP(host); insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("%s %s: others can reach this address and nobody would have to sign in; "+
+		"use a loopback address, or allow it with insecure=true in the worker's properties (--config insecure=true)", what, addr)
+}
+
+func explainKafkaPort(err error, addr string) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("the Kafka port's address %s is in use; choose another with --kafka, as in --kafka 127.0.0.1:9093, or --kafka none", addr)
+	}
+	return err
+}
+
+// putConnectors stores the connectors of the command line. All are validated before
+// the first is stored.
+func (s *standalone) putConnectors(ctx context.Context, h rest.Herder) error {
+	for _, c := range s.connectors {
+		info, err := h.Validate(ctx, c.config)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.path, err)
+		}
+		var wrong []string
+		for _, ci := range info.Configs {
+			for _, e := range ci.Value.Errors {
+				wrong = append(wrong, "  "+ci.Value.Name+": "+e)
+			}
+		}
+		if len(wrong) > 0 {
+			return fmt.Errorf("%s: %d settings are wrong, no connector was stored\n%s", c.path, len(wrong), strings.Join(wrong, "\n"))
+		}
+	}
+	for _, c := range s.connectors {
+		if _, _, err := h.PutConfig(ctx, c.name, c.config, c.initial, true); err != nil {
+			return fmt.Errorf("%s: %w", c.path, err)
+		}
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// sortedKeys are m's keys in order.
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

@@ -1,0 +1,195 @@
+package cmd_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// lines are a file's lines, none where it is not there yet.
+func lines(path string) []string {
+	data, err := os.ReadFile(path)
+	if err != nil || len(data) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(data), "\n"), "\n")
+}
+
+func fileSource(file, topic string) map[string]string {
+	return map[string]string{"connector.class": "FileStreamSource", "file": file, "topic": topic,
+		"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+}
+
+func fileSink(file, topics string) map[string]string {
+	return map[string]string{"connector.class": "FileStreamSink", "file": file, "topics": topics,
+		"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
+}
+
+func TestAFileGoesThroughATopicIntoAnotherAndStateSurvives(t *testing.T) {
+	r := newRuns(t)
+	in, out := filepath.Join(r.dir, "in.txt"), filepath.Join(r.dir, "out.txt")
+	appendTo(t, in, "one\ntwo\n")
+	p := r.start(t)
+	p.create("src", fileSource("in.txt", "lines"))
+	p.create("sink", fileSink("out.txt", "lines"))
+	arrived := func(p *process, want string) {
+		t.Helper()
+		p.until("the lines are in the other file", 30*time.Second, func() (bool, string) {
+			got := strings.Join(lines(out), ",")
+			return got == want, got
+		})
+	}
+	arrived(p, "one,two")
+	if status := p.stop(); status != 0 {
+		t.Errorf("exit status %d after an interrupt, want 0\n%s", status, p.log)
+	}
+
+	appendTo(t, in, "three\n")
+	p = r.start(t)
+	arrived(p, "one,two,three")
+	// Offsets are committed once a second; what is not yet may come again after a kill.
+	p.until("the offsets are committed", 30*time.Second, func() (bool, string) {
+		_, src, err := p.call("GET", "/connectors/src/offsets", nil)
+		if err != nil {
+			return false, err.Error()
+		}
+		_, sink, err := p.call("GET", "/connectors/sink/offsets", nil)
+		if err != nil {
+			return false, err.Error()
+		}
+		return strings.Contains(string(src), `"position":14`) && strings.Contains(string(sink), `"kafka_offset":3`), string(src) + string(sink)
+	})
+	p.kill()
+
+	appendTo(t, in, "four\n")
+	p = r.start(t)
+	arrived(p, "one,two,three,four")
+	p.running("src", 1)
+	p.running("sink", 1)
+	if code, body, err := p.call("DELETE", "/connectors/src", nil); err != nil || code != http.StatusNoContent {
+		t.Errorf("delete: %d %s %v", code, body, err)
+	}
+	p.kill()
+	p = r.start(t)
+	_, body, err := p.call("GET", "/connectors", nil)
+	if err != nil || string(body) != `["sink"]` {
+		t.Errorf("connectors after a restart: %s %v, want the sink alone", body, err)
+	}
+}
+
+func appendTo(t *testing.T, path, text string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestConnectorsOfTheCommandLineAreStoredAtEveryStart(t *testing.T) {
+	r := newRuns(t)
+	appendTo(t, filepath.Join(r.dir, "in.txt"), "one\n")
+	appendTo(t, filepath.Join(r.dir, "worker.properties"), "offset.flush.interval.ms=200\n# a comment\nplugin.path=/opt\n")
+	appendTo(t, filepath.Join(r.dir, "src.properties"), "name=src\nconnector.class=FileStreamSource\nfile=in.txt\ntopic=lines\n")
+	appendTo(t, filepath.Join(r.dir, "sink.json"), `{"name":"sink","config":{"connector.class":"FileStreamSink","topics":"lines","file":"out.txt","tasks.max":1},"initial_state":"PAUSED"}`)
+	r.args = append(r.args, "worker.properties", "src.properties", "sink.json")
+	p := r.start(t)
+	p.running("src", 1)
+	p.until("the sink is paused", 30*time.Second, func() (bool, string) {
+		s, err := p.status("sink")
+		return err == nil && s.Connector.State == "PAUSED", string(mustJSON(t, s))
+	})
+	if !strings.Contains(p.log.String(), "plugin.path is ignored") {
+		t.Errorf("no notice about an ignored setting:\n%s", p.log)
+	}
+	p.stop()
+	p = r.start(t)
+	p.running("src", 1)
+}
+
+func mustJSON(t *testing.T, v any) []byte {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// fails runs the worker, which must end by itself, and returns its exit status and
+// what it said.
+func (r *runs) fails(t *testing.T) (int, string) {
+	t.Helper()
+	p := r.spawn(t)
+	select {
+	case <-p.exited:
+	case <-time.After(60 * time.Second):
+		t.Fatalf("millrace still runs\n%s", p.log)
+	}
+	return p.cmd.ProcessState.ExitCode(), p.log.String()
+}
+
+func TestABadStartSaysWhatIsWrongAndWhatToDo(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	for _, c := range []struct {
+		name   string
+		args   []string
+		files  map[string]string
+		status int
+		says   []string
+	}{
+		{"the REST port is in use", []string{"--rest", taken.Addr().String()}, nil, 1, []string{taken.Addr().String(), "in use", "--rest"}},
+		{"the Kafka port is in use", []string{"--kafka", taken.Addr().String()}, nil, 1, []string{taken.Addr().String(), "in use", "--kafka"}},
+		{"others can reach the REST port", []string{"--rest", "0.0.0.0:0"}, nil, 1, []string{"--rest 0.0.0.0:0", "insecure=true"}},
+		{"others can reach the Kafka port", []string{"--kafka", "0.0.0.0:0"}, nil, 1, []string{"--kafka 0.0.0.0:0", "insecure=true"}},
+		{"an unknown flag", []string{"--nope"}, nil, 2, []string{"--nope", "millrace help"}},
+		{"a file that is not there", []string{"nope.properties"}, nil, 2, []string{"nope.properties", "no such file"}},
+		{"two workers' files", []string{"a.properties", "b.properties"}, map[string]string{"a.properties": "group.id=a\n", "b.properties": "group.id=b\n"}, 2,
+			[]string{"b.properties", "a.properties"}},
+		{"a connector without a name", []string{"c.json"}, map[string]string{"c.json": `{"connector.class":"FileStreamSource"}`}, 2, []string{"c.json", "no name"}},
+		{"broken JSON", []string{"c.json"}, map[string]string{"c.json": `{"name":`}, 2, []string{"c.json", "JSON"}},
+		{"a wrong setting of a connector", []string{"c.json"}, map[string]string{"c.json": `{"name":"c","connector.class":"FileStreamSource","tasks.max":"x","topic":"t"}`}, 1,
+			[]string{"c.json", "tasks.max", "Not a number"}},
+		{"a wrong setting of the worker", []string{"--config", "offset.flush.interval.ms=soon"}, nil, 1, []string{"offset.flush.interval.ms", "soon"}},
+		{"a file outside the allowed folders", []string{"c.json"}, map[string]string{"c.json": `{"name":"c","connector.class":"FileStreamSource","topic":"t","file":"/etc/passwd"}`}, 1,
+			[]string{"/etc/passwd", "--file-root"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRuns(t, c.args...)
+			for name, text := range c.files {
+				appendTo(t, filepath.Join(r.dir, name), text)
+			}
+			status, said := r.fails(t)
+			if status != c.status {
+				t.Errorf("exit status %d, want %d", status, c.status)
+			}
+			for _, s := range c.says {
+				if !strings.Contains(said, s) {
+					t.Errorf("does not say %q:\n%s", s, said)
+				}
+			}
+		})
+	}
+}
+
+func TestASecondProcessOnTheSameDataIsRefused(t *testing.T) {
+	r := newRuns(t)
+	r.start(t)
+	second := &runs{dir: r.dir, args: []string{"standalone", "--data", filepath.Join(r.dir, "data"), "--rest", "127.0.0.1:0", "--kafka", "127.0.0.1:0"}}
+	status, said := second.fails(t)
+	if status != 1 || !strings.Contains(said, filepath.Join(r.dir, "data")) {
+		t.Errorf("exit status %d, want 1 and the folder named:\n%s", status, said)
+	}
+}
