@@ -28,6 +28,7 @@ type conn struct {
 	at        Listener // where the client came in
 	id        int64
 	principal string
+	clientID  string          // of the last request; the reader's
 	ctx       context.Context // ends when the connection is to be closed
 	cancel    context.CancelCauseFunc
 	queue     chan *call
@@ -100,7 +101,7 @@ func (c *conn) readRequests() error {
 // request carries out one request. The frame is released when its handler is done with it.
 func (c *conn) request(f *wire.Frame) error {
 	defer f.Release()
-	h, body, err := wire.ParseHeader(f.Bytes)
+	h, body, err := wire.ParseHeader(f.Bytes, c.clientID)
 	if err != nil {
 		return err
 	}
@@ -108,6 +109,7 @@ func (c *conn) request(f *wire.Frame) error {
 	if serve == nil {
 		return fmt.Errorf("%s is not served", wire.Name(h.Key))
 	}
+	c.clientID = h.ClientID
 	call := c.newCall(h)
 	if h.Key == wire.Produce {
 		call.body = body

@@ -60,11 +60,23 @@ func (l *logBuffer) String() string {
 func start(t testing.TB, change ...func(*Options)) *node { return startOn(t, vfs.NewMem(), change...) }
 
 func startOn(t testing.TB, fs *vfs.Mem, change ...func(*Options)) *node {
+	n := &node{t: t, fs: fs}
+	return n.start(fs, "/log", change)
+}
+
+// startOnDisk runs a broker on the real file system.
+func startOnDisk(t testing.TB) *node {
+	n := &node{t: t}
+	return n.start(vfs.OS{}, t.TempDir(), nil)
+}
+
+func (n *node) start(fs vfs.FS, dir string, change []func(*Options)) *node {
+	t := n.t
 	t.Helper()
-	n := &node{t: t, fs: fs, lg: &logBuffer{}, mem: memconn.Listen()}
+	n.lg, n.mem = &logBuffer{}, memconn.Listen()
 	lg := slog.New(slog.NewTextHandler(n.lg, nil))
 	var err error
-	if n.st, err = store.Open(gateFS{fs, &n.hold}, "/log", store.Options{MinFree: -1, Ballast: -1, Logger: lg}); err != nil {
+	if n.st, err = store.Open(gateFS{fs, &n.hold}, dir, store.Options{MinFree: -1, Ballast: -1, Logger: lg}); err != nil {
 		t.Fatal(err)
 	}
 	if n.cat, err = catalog.Open(n.st, catalog.Options{Logger: lg}); err != nil {
@@ -74,7 +86,7 @@ func startOn(t testing.TB, fs *vfs.Mem, change ...func(*Options)) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := Options{Store: n.st, Catalog: n.cat, Groups: groups, DataDir: "/log", Logger: lg}
+	opt := Options{Store: n.st, Catalog: n.cat, Groups: groups, DataDir: dir, Logger: lg}
 	for _, f := range change {
 		f(&opt)
 	}

@@ -19,8 +19,10 @@ var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 
 // pipe is one direction. Bytes lie in chunks; those that are empty go back to the pool.
 type pipe struct {
-	mu         sync.Mutex // guards the fields below; never held while waiting
-	data       []*[chunk]byte
+	mu         sync.Mutex                       // guards the fields below; never held while waiting
+	data       [capacity/chunk + 2]*[chunk]byte // a ring: used chunks from first on
+	first      int
+	used       int
 	head, tail int // read position in the first chunk, write position in the last
 	size       int
 	closed     bool // the writer is gone: what is there can still be read
@@ -72,11 +74,13 @@ func (p *pipe) read(b []byte, d *deadline) (int, error) {
 		if closed {
 			return 0, io.EOF
 		}
+		passed := d.wait()
 		select {
 		case <-p.readable:
 		case <-p.done:
-		case <-d.wait():
+		case <-passed:
 		}
+		d.done()
 	}
 }
 
@@ -109,11 +113,13 @@ func (p *pipe) write(b []byte, d *deadline) (int, error) {
 			}
 			return written, nil
 		}
+		passed := d.wait()
 		select {
 		case <-p.writable:
 		case <-p.done:
-		case <-d.wait():
+		case <-passed:
 		}
+		d.done()
 	}
 }
 
@@ -122,34 +128,38 @@ func (p *pipe) take(b []byte) int {
 	n := 0
 	for n < len(b) && p.size > 0 {
 		end := chunk
-		if len(p.data) == 1 {
+		if p.used == 1 {
 			end = p.tail
 		}
-		c := copy(b[n:], p.data[0][p.head:end])
+		c := copy(b[n:], p.data[p.first][p.head:end])
 		n += c
 		p.head += c
 		p.size -= c
 		if p.head == end {
-			chunks.Put(p.data[0])
-			p.data[0] = nil
-			p.data = p.data[1:]
-			p.head = 0
+			p.drop()
 		}
 	}
-	if p.size == 0 {
-		p.data, p.tail = nil, 0
-	}
 	return n
+}
+
+// drop gives the first chunk back. p.mu is held.
+func (p *pipe) drop() {
+	chunks.Put(p.data[p.first])
+	p.data[p.first] = nil
+	p.first = (p.first + 1) % len(p.data)
+	p.used--
+	p.head = 0
 }
 
 // put copies in; there is room. p.mu is held.
 func (p *pipe) put(b []byte) {
 	for len(b) > 0 {
-		if len(p.data) == 0 || p.tail == chunk {
-			p.data = append(p.data, chunks.Get().(*[chunk]byte))
+		if p.used == 0 || p.tail == chunk {
+			p.data[(p.first+p.used)%len(p.data)] = chunks.Get().(*[chunk]byte)
+			p.used++
 			p.tail = 0
 		}
-		c := copy(p.data[len(p.data)-1][p.tail:], b)
+		c := copy(p.data[(p.first+p.used-1)%len(p.data)][p.tail:], b)
 		p.tail += c
 		p.size += c
 		b = b[c:]
@@ -166,10 +176,10 @@ func (p *pipe) closeWrite() {
 func (p *pipe) closeRead() {
 	p.mu.Lock()
 	p.broken = true
-	for _, c := range p.data {
-		chunks.Put(c)
+	for p.used > 0 {
+		p.drop()
 	}
-	p.data, p.size, p.head, p.tail = nil, 0, 0, 0
+	p.size = 0
 	p.finish()
 	p.mu.Unlock()
 }
@@ -182,60 +192,75 @@ func (p *pipe) finish() {
 	}
 }
 
-// deadline is a moment after which waits fail.
+// deadline is a moment after which waits fail. Its timer runs only while somebody waits, so that
+// setting it costs little on a connection that is busy.
 type deadline struct {
-	mu    sync.Mutex // guards the fields below
-	timer *time.Timer
-	ch    chan struct{} // closed once the moment has passed; nil while none was ever set
+	mu      sync.Mutex // guards the fields below
+	at      time.Time
+	waiters int
+	timer   *time.Timer   // made once, then reset
+	ch      chan struct{} // closed once the moment has passed
 }
 
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.timer != nil {
-		d.timer.Stop()
-		d.timer = nil
+	d.at = t
+	if d.waiters > 0 {
+		d.arm()
 	}
-	if t.IsZero() && d.ch == nil {
-		return
-	}
-	if d.ch == nil || isClosed(d.ch) {
-		d.ch = make(chan struct{})
-	}
-	if t.IsZero() {
-		return
-	}
-	ch := d.ch
-	left := time.Until(t)
-	if left <= 0 {
-		close(ch)
-		return
-	}
-	var timer *time.Timer
-	timer = time.AfterFunc(left, func() {
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if d.timer == timer { // not replaced since
-			close(ch)
-			d.timer = nil
-		}
-	})
-	d.timer = timer
 }
 
+// arm starts the timer, or closes ch when the moment has passed. d.mu is held.
+func (d *deadline) arm() {
+	if d.at.IsZero() || isClosed(d.ch) {
+		return
+	}
+	left := time.Until(d.at)
+	switch {
+	case left <= 0:
+		close(d.ch)
+	case d.timer == nil:
+		d.timer = time.AfterFunc(left, d.fired)
+	default:
+		d.timer.Reset(left)
+	}
+}
+
+// fired looks again at the moment, which may have been moved since.
+func (d *deadline) fired() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiters > 0 {
+		d.arm()
+	}
+}
+
+// wait returns what is closed when the moment has passed, be it set before or later. Every wait is
+// followed by a done.
 func (d *deadline) wait() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.ch == nil {
-		d.ch = make(chan struct{}) // so that a deadline set later ends this wait
+	if d.ch == nil || d.waiters == 0 && isClosed(d.ch) {
+		d.ch = make(chan struct{})
 	}
+	d.waiters++
+	d.arm()
 	return d.ch
+}
+
+func (d *deadline) done() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waiters--; d.waiters == 0 && d.timer != nil {
+		d.timer.Stop()
+	}
 }
 
 func (d *deadline) passed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.ch != nil && isClosed(d.ch)
+	return !d.at.IsZero() && !time.Now().Before(d.at)
 }
 
 func isClosed(ch chan struct{}) bool {

@@ -20,9 +20,8 @@ const minHeader = 8
 type Header struct {
 	Key, Version  int16
 	Correlation   int32
-	ClientID      string
-	HasClientID   bool
-	FlexibleReply bool // the answer's header ends with tagged fields
+	ClientID      string // empty for none
+	FlexibleReply bool   // the answer's header ends with tagged fields
 }
 
 // Peek reads the fixed part of a header: kind, version, correlation id.
@@ -31,7 +30,8 @@ func Peek(b []byte) (key, version int16, correlation int32) {
 }
 
 // ParseHeader splits a frame (without its size) into header and body. The body aliases the frame.
-func ParseHeader(frame []byte) (h Header, body []byte, err error) {
+// lastID is the client id of the connection's last request: they hardly ever differ.
+func ParseHeader(frame []byte, lastID string) (h Header, body []byte, err error) {
 	if len(frame) < minHeader {
 		return h, nil, fmt.Errorf("request of %d bytes is shorter than its header", len(frame))
 	}
@@ -47,8 +47,10 @@ func ParseHeader(frame []byte) (h Header, body []byte, err error) {
 	// Clients must be able to read this answer before they know what we speak.
 	h.FlexibleReply = flexible && h.Key != ApiVersions
 	b := kbin.Reader{Src: frame[minHeader:]}
-	if id := b.NullableString(); id != nil {
-		h.ClientID, h.HasClientID = *id, true
+	if id := nullableString(&b, false); string(id) == lastID {
+		h.ClientID = lastID
+	} else {
+		h.ClientID = string(id)
 	}
 	if flexible {
 		skipTags(&b)

@@ -64,7 +64,7 @@ func TestHeaderOfEveryServedVersion(t *testing.T) {
 	for _, a := range ranges {
 		for v := a.Min; v <= a.Max; v++ {
 			b := frameOf(kmsg.RequestForKey(a.Key), v)
-			h, body, err := ParseHeader(b[4:])
+			h, body, err := ParseHeader(b[4:], "")
 			if err != nil {
 				t.Fatalf("%s version %d: %v", Name(a.Key), v, err)
 			}
@@ -78,7 +78,7 @@ func TestHeaderOfEveryServedVersion(t *testing.T) {
 			}
 			// Every cut of the header is an error, never a panic.
 			for n := range len(b) - 4 - len(body) {
-				if _, _, err := ParseHeader(b[4 : 4+n]); err == nil {
+				if _, _, err := ParseHeader(b[4:4+n], ""); err == nil {
 					t.Fatalf("%s version %d: header cut to %d bytes was taken", Name(a.Key), v, n)
 				}
 			}
@@ -105,7 +105,7 @@ func TestProduceRequestEqualsTheCodec(t *testing.T) {
 			}
 			req.Topics = append(req.Topics, rt)
 		}
-		_, body, err := ParseHeader(frameOf(req, v)[4:])
+		_, body, err := ParseHeader(frameOf(req, v)[4:], "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -468,7 +468,7 @@ func FuzzFrame(f *testing.F) {
 				}
 				return
 			}
-			h, body, err := ParseHeader(fr.Bytes)
+			h, body, err := ParseHeader(fr.Bytes, "")
 			if err != nil {
 				return
 			}
