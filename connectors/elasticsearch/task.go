@@ -278,8 +278,12 @@ func (t *task) take(ctx context.Context, r *schema.Record) error {
 		if err := t.sendCur(ctx); err != nil {
 			return err
 		}
-		b = t.batch()
-		start, b.body = 0, append(b.body, lines...)
+		if b = t.batch(); cap(b.body) < len(lines) {
+			b.body = lines
+		} else {
+			b.body = append(b.body, lines...)
+		}
+		start = 0
 	}
 	if len(b.items) == 0 {
 		b.since = time.Now()
