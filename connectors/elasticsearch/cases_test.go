@@ -285,21 +285,24 @@ func TestDeletes(t *testing.T) {
 				run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL, "max.in.flight.requests", "5", "batch.size", "1",
 					"behavior.on.null.values", "delete", "document.versions", versions), true, tp(0), tp(1))
 				var records []schema.Record
-				for i := range int64(20) {
-					r := doc("k", fmt.Sprint("v", i))
-					if (i%2 == 0) == last {
-						r = tomb("k")
+				const keys = 8 // several, so that a wrong order surely shows
+				for i := range int64(20 * keys) {
+					key, round := fmt.Sprint("k", i/20), i%20
+					r := doc(key, fmt.Sprint("v", round))
+					if (round%2 == 0) == last {
+						r = tomb(key)
 					}
-					records = append(records, at(r, 0, i), at(doc(fmt.Sprint("other", i), "x"), 1, i))
+					records = append(records, at(r, 0, i))
 				}
 				run.Put(records)
-				run.FlushTo(tp(0), 20)
-				run.FlushTo(tp(1), 20)
-				s.mu.Lock()
-				d := s.docs["orders"]["k"]
-				s.mu.Unlock()
-				if d.deleted == last || last && !strings.Contains(d.source, "v19") {
-					t.Errorf("the end is %+v", d)
+				run.FlushTo(tp(0), 20*keys)
+				for k := range keys {
+					s.mu.Lock()
+					d := s.docs["orders"][fmt.Sprint("k", k)]
+					s.mu.Unlock()
+					if d.deleted == last || last && !strings.Contains(d.source, "v19") {
+						t.Errorf("the end of key %d is %+v", k, d)
+					}
 				}
 				run.Close(false, tp(0), tp(1))
 			})

@@ -54,7 +54,7 @@ func (t *task) sendAll(ctx context.Context, j *job) error {
 	for failed := 0; len(j.batches) > 0; {
 		b := j.batches[0]
 		t.mu.Lock()
-		t.forget(b, true)
+		t.forget(b)
 		t.mu.Unlock()
 		if len(b.items) == 0 {
 			j.batches = j.batches[1:]

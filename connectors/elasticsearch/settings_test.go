@@ -268,6 +268,43 @@ func TestBounds(t *testing.T) {
 	run.Close(false, tp(0))
 }
 
+// TestLostPartitions takes a partition away while its records wait, and while they are
+// refused for now: from then on none of them is sent.
+func TestLostPartitions(t *testing.T) {
+	s := newStub(t)
+	run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL, "linger.ms", "3600000"), false, tp(0), tp(1))
+	run.Put([]schema.Record{at(doc("a", "x"), 0, 0), at(doc("b", "x"), 1, 0)})
+	run.Close(true, tp(0))
+	run.FlushTo(tp(1), 1)
+	if got := s.seen(); len(got) != 1 || !slices.Equal(ids(got[0].items), []string{"b"}) {
+		t.Errorf("bulks %+v", got)
+	}
+	s.set(func() {
+		s.bulks = nil
+		s.item = func(int, stubItem) (int, *serverError) {
+			return 429, &serverError{Type: "es_rejected_execution_exception"}
+		}
+	})
+	if _, err := run.Task.Open(context.Background(), []connectors.TopicPartition{tp(0)}); err != nil {
+		t.Fatal(err)
+	}
+	run.Put([]schema.Record{at(doc("a", "y"), 0, 1), at(doc("b", "y"), 1, 1)})
+	if err := fails(t, run, nil); !connectors.IsRetriable(err) {
+		t.Fatal(err)
+	}
+	run.Close(true, tp(0))
+	s.set(func() { s.bulks, s.item = nil, nil })
+	for end := time.Now().Add(time.Minute); run.Committed[tp(1)] < 2 && time.Now().Before(end); {
+		if _, err := run.TryPut(nil); err == nil {
+			run.TryFlush() // an error of before may be said once more
+		}
+	}
+	if got := s.seen(); len(got) != 1 || !slices.Equal(ids(got[0].items), []string{"b"}) || run.Committed[tp(1)] != 2 || run.Committed[tp(0)] > 0 {
+		t.Errorf("bulks %+v, flushed %v", got, run.Committed)
+	}
+	run.Close(false, tp(1))
+}
+
 // TestLargeDocuments sends 40 of 15 MiB: they travel alone, two at once at most.
 func TestLargeDocuments(t *testing.T) {
 	s := newStub(t)

@@ -134,9 +134,6 @@ func (t *task) Close(_ context.Context, parts []connectors.TopicPartition, _ boo
 			delete(t.parts, tp)
 		}
 	}
-	if t.cur != nil {
-		t.forget(t.cur, false)
-	}
 	last := len(t.parts) == 0
 	t.mu.Unlock()
 	if !last {
@@ -152,23 +149,23 @@ func (t *task) Close(_ context.Context, parts []connectors.TopicPartition, _ boo
 	return nil
 }
 
-// forget takes the records of partitions that are gone out of a batch. The caller
-// holds the mutex.
-func (t *task) forget(b *batch, sent bool) {
+// forget takes the records of partitions that are gone out of a batch that is under
+// way. The caller holds the mutex.
+func (t *task) forget(b *batch) {
 	b.keep(func(i int) bool {
 		if !b.items[i].part.gone {
 			return true
 		}
-		t.over(&b.items[i], sent)
+		t.over(&b.items[i])
 		return false
 	})
 }
 
-// over takes a record out of the account, whether it is stored or not; sent says
-// whether it was under way. The caller holds the mutex.
-func (t *task) over(it *item, sent bool) {
+// over takes a record that was under way out of the account, whether it is stored or
+// not. The caller holds the mutex.
+func (t *task) over(it *item) {
 	t.waiting--
-	if it.hash == 0 || !sent {
+	if it.hash == 0 {
 		return
 	}
 	if n := t.busy[it.hash]; n > 1 {
@@ -180,7 +177,7 @@ func (t *task) over(it *item, sent bool) {
 
 // done is over for a record that was under way and needs nothing more.
 func (t *task) done(it *item) {
-	t.over(it, true)
+	t.over(it)
 	if !it.part.gone {
 		it.part.finish(it.number)
 	}
