@@ -33,7 +33,7 @@ build: ## bin/millrace, static
 
 .PHONY: test
 test: build build/peerd ## all tests, with real servers; AREA=log|schema|transforms|runtime|rest|postgres|sinks|cmd|peers runs a part
-	MILLRACE_PEERS=required build/peerd hold $(MAKE) --no-print-directory test-plain test-simulated test-race
+	MILLRACE_PEERS=required build/peerd hold $(MAKE) -k --no-print-directory test-plain test-simulated test-race
 
 # The parts of make test. Bare, each of them leaves the tests out that need a real server.
 .PHONY: test-plain test-simulated test-race
@@ -59,7 +59,7 @@ test-race:
 .PHONY: soak
 soak: build build/peerd ## the same tests for hours: MILLRACE_EFFORT=1500
 	MILLRACE_PEERS=required MILLRACE_SOAK=1 MILLRACE_EFFORT=$${MILLRACE_EFFORT:-1500} RACE_EFFORT=300 build/peerd hold \
-	  $(MAKE) --no-print-directory soak-plain test-simulated test-race
+	  $(MAKE) -k --no-print-directory soak-plain test-simulated test-race
 .PHONY: soak-plain
 soak-plain:
 	go test -count=1 -timeout 12h $(PACKAGES)
