@@ -3,12 +3,15 @@ package postgres
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"io"
 	"maps"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -112,3 +115,24 @@ func op(r schema.Record) string {
 var _ connectors.OffsetReader = (*connectortest.OffsetStore)(nil)
 
 func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }
+
+// sha is the hash that a masked column has.
+func sha(salt, text string) string {
+	sum := sha256.Sum256([]byte(salt + text))
+	return hex.EncodeToString(sum[:])
+}
+
+// dropSlot drops a slot whose reader was just told to go.
+func (d *database) dropSlot(name string) {
+	d.Helper()
+	for i := 0; ; i++ {
+		_, err := d.conn.Exec(context.Background(), "SELECT pg_drop_replication_slot('"+name+"')")
+		if err == nil {
+			return
+		}
+		if sqlState(err) != "55006" || i == 1000 {
+			d.Fatal(err)
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
