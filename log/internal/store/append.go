@@ -256,12 +256,14 @@ func (p *Partition) write(seg *segment, batches []batch.View) error {
 		}
 		pos += int64(len(b))
 	}
+	// Cutting back has to be synced like writing: else stray bytes may come back in
+	// front of a later segment that is durable.
+	if !seg.dirty {
+		seg.dirty = true
+		seg.file.repin()
+		p.dirty = append(p.dirty, seg)
+	}
 	if err == nil {
-		if !seg.dirty {
-			seg.dirty = true
-			seg.file.repin()
-			p.dirty = append(p.dirty, seg)
-		}
 		return nil
 	}
 	if terr := f.Truncate(size); terr != nil {

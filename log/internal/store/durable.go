@@ -114,7 +114,9 @@ func (p *Partition) publish() {
 }
 
 // settle brings the last stable offset up to date. It needs p.mu.
-func (p *Partition) settle() { p.lso.Store(p.prod.settle(p.HighWatermark())) }
+func (p *Partition) settle() {
+	p.lso.Store(max(p.prod.settle(p.HighWatermark()), p.logStart.Load()))
+}
 
 func (p *Partition) notify() {
 	w := &p.waits

@@ -131,6 +131,9 @@ func (s *Store) load(lockBefore []byte) error {
 		return err
 	}
 	if st.scanned.Load() {
+		if err := s.fs.SyncDir(s.dir); err != nil { // the process may have died while it created partitions
+			return err
+		}
 		if err := s.Checkpoint(); err != nil {
 			return err
 		}

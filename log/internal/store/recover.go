@@ -243,7 +243,10 @@ func (r *recovery) scan() error {
 	for i := from; i < len(r.segs); i++ {
 		seg := r.segs[i]
 		if seg.base > expected && seg.base <= r.logStart {
-			expected = seg.base // a deletion that was cut short
+			// Deleted records, of which a loss of power took what was not synced. The state of
+			// the producers there is not known.
+			expected, r.cut = seg.base, true
+			p.prod = newProducers(nil)
 		}
 		if seg.base != expected {
 			prev := r.segs[i-1]
@@ -311,7 +314,8 @@ func (r *recovery) findVerify() {
 	if len(r.segs) == 0 {
 		return
 	}
-	seg := r.segs[segmentFor(r.segs, r.point)]
+	// What lies below the log start is of no interest, and may be there in part: its removal is not synced.
+	seg := r.segs[segmentFor(r.segs, max(r.point, r.logStart))]
 	r.verify = mark{seg: seg}
 	if r.st.sameBoot && r.synced.base >= seg.base {
 		if i := segmentFor(r.segs, r.synced.base); r.segs[i].base == r.synced.base {
@@ -576,14 +580,8 @@ func (r *recovery) finish(end int64) error {
 		if !seg.isLive() {
 			continue // not scanned: durable and indexed since long
 		}
-		f, err := seg.file.pin()
-		if err != nil {
+		if err := r.makeDurable(seg); err != nil {
 			return err
-		}
-		err = f.Sync()
-		seg.file.unpin()
-		if err != nil {
-			return fmt.Errorf("sync %s: %w", seg.file.name, err)
 		}
 		if i == len(r.segs)-1 {
 			break
@@ -600,6 +598,14 @@ func (r *recovery) finish(end int64) error {
 				return err
 			}
 		}
+	}
+	for _, name := range [...]string{metadataFile, epochFile} {
+		if err := syncFile(p.s.fs, p.file(name)); err != nil { // the process may have died while it created them
+			return err
+		}
+	}
+	if err := p.s.fs.SyncDir(p.dir); err != nil { // index files before the snapshot, see sealOne
+		return err
 	}
 	last := r.segs[len(r.segs)-1]
 	if err := r.snapshotAt(last); err != nil {
@@ -618,6 +624,38 @@ func (r *recovery) finish(end int64) error {
 	}
 	p.logStart.Store(max(r.logStart, r.segs[0].base))
 	p.start(r.segs, end)
+	return nil
+}
+
+// makeDurable syncs a segment that was scanned. After a kill the bytes behind the
+// last sync come from the page cache, and a sync of which nobody learned any more may have failed and
+// left them there as clean: they are written again, so that this sync covers them.
+func (r *recovery) makeDurable(seg *segment) error {
+	f, err := seg.file.pin()
+	if err != nil {
+		return err
+	}
+	defer seg.file.unpin()
+	if r.st.sameBoot && r.verify.seg != nil && seg.base >= r.verify.seg.base {
+		pos := int64(0)
+		if seg == r.verify.seg {
+			pos = r.verify.pos
+		}
+		size := seg.size.Load()
+		buf := make([]byte, min(max(size-pos, 0), chunkSize))
+		for ; pos < size; pos += int64(len(buf)) {
+			buf = buf[:min(int64(len(buf)), size-pos)]
+			if err := readFull(f, buf, pos); err != nil {
+				return err
+			}
+			if _, err := f.WriteAt(buf, pos); err != nil {
+				return fmt.Errorf("write again %s at byte %d: %w", f.Name(), pos, err)
+			}
+		}
+	}
+	if err := f.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", f.Name(), err)
+	}
 	return nil
 }
 

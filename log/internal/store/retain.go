@@ -55,7 +55,7 @@ func (s *Store) moveStarts(to map[*Partition]int64) error {
 	}
 	for p := range to {
 		p.dropSegments()
-		p.notify()
+		p.publish()
 	}
 	return nil
 }

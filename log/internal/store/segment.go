@@ -541,6 +541,22 @@ func writeFile(fsys vfs.FS, name string, b []byte, sync bool) error {
 	return err
 }
 
+// syncFile makes an existing file durable; a missing one is no error.
+func syncFile(fsys vfs.FS, name string) error {
+	f, err := fsys.OpenWrite(name)
+	if isNotExist(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = f.Sync()
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
 func removeIfExists(fsys vfs.FS, name string) error {
 	if err := fsys.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -195,7 +195,7 @@ func (p *Partition) start(segs []*segment, end int64) {
 	p.recovery.Store(end)
 	p.endMark = mark{end, last, last.size.Load()}
 	p.durableMark = p.endMark
-	p.lso.Store(p.prod.settle(end))
+	p.lso.Store(max(p.prod.settle(end), p.logStart.Load()))
 }
 
 // Delete removes a partition: its directory is renamed durably first, so that it

@@ -202,6 +202,11 @@ func (p *Partition) sealOne(j sealJob) error {
 	if err := j.seg.writeIndexes(); err != nil {
 		return err
 	}
+	// Recovery takes a snapshot at the beginning of a segment as proof that the files of
+	// the segments before it are complete: they come first.
+	if err := fsys.SyncDir(p.dir); err != nil {
+		return err
+	}
 	if err := p.writeSnapshot(j.offset, j.snapshot, j.pwin); err != nil {
 		return err
 	}

@@ -150,7 +150,9 @@ func TestATornTailIsCutToTheLastWholeBatch(t *testing.T) {
 				if len(p.Damaged()) > 0 {
 					fail("damaged: %v", p.Damaged())
 				}
-				checkIndexes(t, p)
+				if err := checkIndexes(p); err != nil {
+					fail("%v", err)
+				}
 				// A second start changes nothing.
 				before := dump(t, fsys)
 				fsys = fsys.Kill()
@@ -293,22 +295,21 @@ func dump(t *testing.T, fsys vfs.FS) string {
 }
 
 // checkIndexes compares what a partition knows of its log with what the log says.
-func checkIndexes(t *testing.T, p *Partition) {
-	t.Helper()
+func checkIndexes(p *Partition) error {
 	for _, seg := range *p.segs.Load() {
 		off, err := seg.offsetIndex()
 		if err == nil {
 			err = checkIndex(off, seg.size.Load())
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", seg.path(indexSuffix), err)
+			return fmt.Errorf("%s: %v", seg.path(indexSuffix), err)
 		}
 		tim, err := seg.timeIndex()
 		if err == nil {
 			err = checkTimeIndex(tim)
 		}
 		if err != nil {
-			t.Fatalf("%s: %v", seg.path(timeSuffix), err)
+			return fmt.Errorf("%s: %v", seg.path(timeSuffix), err)
 		}
 		at := map[int64]int64{}     // position of the batch with this last offset
 		latest := map[int64]int64{} // largest timestamp up to the batch with this last offset
@@ -320,22 +321,23 @@ func checkIndexes(t *testing.T, p *Partition) {
 			return true, nil
 		})
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		for i := 0; i < len(off); i += indexEntry {
 			last, pos := seg.base+int64(be.Uint32(off[i:])), int64(be.Uint32(off[i+4:]))
 			if got, ok := at[last]; !ok || got != pos {
-				t.Fatalf("%s: entry %d: offset %d at byte %d, it is at %d", seg.path(indexSuffix), i/indexEntry, last, pos, got)
+				return fmt.Errorf("%s: entry %d: offset %d at byte %d, it is at %d", seg.path(indexSuffix), i/indexEntry, last, pos, got)
 			}
 		}
 		for i := 0; i < len(tim); i += timeEntry {
 			ms, last := int64(be.Uint64(tim[i:])), seg.base+int64(be.Uint32(tim[i+8:]))
 			if latest[last] != ms {
-				t.Fatalf("%s: entry %d: time %d at offset %d, it is %d", seg.path(timeSuffix), i/timeEntry, ms, last, latest[last])
+				return fmt.Errorf("%s: entry %d: time %d at offset %d, it is %d", seg.path(timeSuffix), i/timeEntry, ms, last, latest[last])
 			}
 		}
 		if ms, _, err := seg.lastTime(); err != nil || ms != highest {
-			t.Fatalf("%s: largest time %d, want %d, %v", seg.file.name, ms, highest, err)
+			return fmt.Errorf("%s: largest time %d, want %d, %v", seg.file.name, ms, highest, err)
 		}
 	}
+	return nil
 }

@@ -54,7 +54,7 @@ const (
 // Fault is what an injected failure does.
 type Fault struct {
 	Err error
-	// Short is how many bytes a failing write leaves behind.
+	// Short is how many bytes a failing write leaves behind, at most all but one.
 	Short int
 }
 
@@ -510,7 +510,7 @@ func (f *memFile) WriteAt(b []byte, off int64) (int, error) {
 	}
 	if f.m.fault != nil {
 		if ft := f.m.fault(OpWrite, f.name); ft != nil {
-			n, _ := f.m.writeAt(f.n, b[:min(ft.Short, len(b))], off)
+			n, _ := f.m.writeAt(f.n, b[:max(0, min(ft.Short, len(b)-1))], off)
 			return n, pathError(OpWrite, f.name, ft.Err)
 		}
 	}
