@@ -2,6 +2,7 @@ package store
 
 import (
 	"container/list"
+	"io/fs"
 	"sync"
 	"sync/atomic"
 
@@ -44,6 +45,10 @@ func newFileCache(fsys vfs.FS, max int) *fileCache { return &fileCache{fs: fsys,
 func (c *cachedFile) pin() (vfs.File, error) {
 	c.mu.Lock()
 	opened := false
+	if c.f == nil && c.gone {
+		c.mu.Unlock()
+		return nil, fs.ErrNotExist // another file may have the name by now
+	}
 	if c.f == nil {
 		f, err := c.cache.fs.OpenWrite(c.name)
 		if err != nil {

@@ -27,9 +27,10 @@ import (
 //	  <offset>.pwin      ours: the last batches of each producer (below)
 //	  synced             ours: i64 base of the active segment, i64 durable position in it, u32 CRC-32C of both
 //	  damaged            ours, text: 0, count, lines `from to base position end`
+//	  <base>.cleaned, <base>-<end>.swap   a compacted segment on its way in (compact.go)
 //	  <base>.cut-<ms>    ours: what recovery cut off
 //	  leader-epoch-checkpoint, partition.metadata   text
-//	log-start-offset-checkpoint, recovery-point-offset-checkpoint   text
+//	log-start-offset-checkpoint, recovery-point-offset-checkpoint, cleaner-offset-checkpoint   text
 //	.lock .clean .ballast .ioerror   ours
 const (
 	logSuffix      = ".log"

@@ -148,6 +148,9 @@ func (s *Store) load(lockBefore []byte) error {
 			return err
 		}
 	}
+	if err := s.readCleaned(); err != nil {
+		return err
+	}
 	return s.initSpace()
 }
 

@@ -38,6 +38,7 @@ type Options struct {
 	MinFree        int64            // bytes; below it client topics are refused; default min(1 GiB, 5 % of the disk), negative: none
 	Ballast        int64            // bytes of .ballast; default 64 MiB, negative: none
 	Maintain       time.Duration    // period of Maintain; default 30s, negative: Maintain and Checkpoint run only by call
+	CompactRate    int64            // bytes a second that compaction reads; default 32 MiB, negative: no limit
 	ProducerExpiry time.Duration    // producer.id.expiration.ms; default 24h
 	Process        string           // written into .lock for the message of who comes second: "pid 4711, listening on 127.0.0.1:9092"
 	OnOffline      func(error)      // called once, on its own goroutine, when an I/O error takes the directory offline
@@ -53,6 +54,9 @@ func (o Options) withDefaults() Options {
 	def(&o.FsyncInterval, time.Second)
 	def(&o.Maintain, 30*time.Second)
 	def(&o.ProducerExpiry, 24*time.Hour)
+	if o.CompactRate == 0 {
+		o.CompactRate = 32 << 20
+	}
 	if o.MaxOpenFiles <= 0 {
 		o.MaxOpenFiles = 512
 	}

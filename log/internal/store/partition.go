@@ -52,7 +52,8 @@ type Partition struct {
 	epochMu sync.Mutex // guards epochs and their file
 	epochs  []epochStart
 
-	startMu sync.Mutex // one mover of the log start at a time
+	filesMu sync.Mutex   // one remover or replacer of sealed segments at a time; held over their files' names, taken before mu
+	cleaned atomic.Int64 // compaction has seen everything below
 
 	syncedFile cachedFile
 

@@ -59,6 +59,9 @@ func (s *Store) loadPartition(tp TopicPartition, st *startState) (*Partition, er
 // list takes stock of the directory and removes what a crash left over.
 func (r *recovery) list() error {
 	p := r.p
+	if err := p.rollForward(); err != nil {
+		return err
+	}
 	names, err := p.s.fs.List(p.dir)
 	if err != nil {
 		return err
@@ -84,7 +87,7 @@ func (r *recovery) list() error {
 		name := e.Name()
 		remove := false
 		switch {
-		case strings.HasSuffix(name, cleanedSuffix), strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, tmpSuffix):
+		case strings.HasSuffix(name, cleanedSuffix), strings.HasSuffix(name, swapSuffix), strings.HasSuffix(name, deletedSuffix), strings.HasSuffix(name, tmpSuffix):
 			remove = true
 		default:
 			for _, suffix := range [...]string{indexSuffix, timeSuffix, txnSuffix} {

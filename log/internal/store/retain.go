@@ -63,6 +63,8 @@ func (s *Store) moveStarts(to map[*Partition]int64) error {
 // dropSegments removes the files of segments that lie below the log start
 // entirely. The log start is durable, so a crash in between only leaves files for the next start to remove.
 func (p *Partition) dropSegments() {
+	p.filesMu.Lock()
+	defer p.filesMu.Unlock()
 	start := p.logStart.Load()
 	p.mu.Lock()
 	segs := *p.segs.Load()
@@ -270,6 +272,7 @@ func (s *Store) requestCheckpoint() {
 func (s *Store) background() {
 	if s.o.Maintain > 0 {
 		s.wg.Go(s.maintainLoop)
+		s.wg.Go(s.compactLoop)
 	}
 	if s.o.Fsync != FsyncInterval {
 		return

@@ -28,7 +28,8 @@ type segment struct {
 	started  int64 // ms, when its first batch was written, 0 if empty
 	touched  bool  // written to, or scanned, since its index files were written
 
-	mu sync.Mutex // guards what follows; taken last
+	mu       sync.Mutex // guards what follows; taken last
+	replaced bool       // compaction has put another in its place: its index files are not its own any more
 	// The indexes in file format. live: they are complete in memory and their files
 	// may not exist (the active segment, and a sealed one until its files are
 	// written). Else off is a cache of the file, nil when not loaded. Entries are only
@@ -160,6 +161,9 @@ func (s *segment) offsetIndex() ([]byte, error) {
 		return nil, nil
 	}
 	off, err := vfs.ReadFile(s.p.s.fs, s.path(indexSuffix), s.size.Load()+indexEntry)
+	if s.isReplaced() {
+		return nil, errDropped
+	}
 	if err == nil {
 		err = checkIndex(off, s.size.Load())
 	}
@@ -189,6 +193,9 @@ func (s *segment) timeIndex() ([]byte, error) {
 		return tim, nil
 	}
 	tim, err := vfs.ReadFile(s.p.s.fs, s.path(timeSuffix), 2*s.size.Load()+timeEntry)
+	if s.isReplaced() {
+		return nil, errDropped
+	}
 	if err == nil {
 		err = checkTimeIndex(tim)
 	}
@@ -217,6 +224,11 @@ func (s *segment) rebuildIndexes(cause error) (off, tim []byte, err error) {
 	tmp.indexTime()
 	lg := s.p.s.lg.With("file", s.path(indexSuffix), "cause", cause)
 	fsys := s.p.s.fs
+	s.mu.Lock() // whoever replaces the segment waits
+	defer s.mu.Unlock()
+	if s.replaced {
+		return nil, nil, errDropped
+	}
 	if err := errors.Join(writeFile(fsys, s.path(indexSuffix), tmp.off, true), writeFile(fsys, s.path(timeSuffix), tmp.tim, true)); err != nil {
 		lg.Warn("index rebuilt in memory; its file could not be written", "error", err)
 	} else {
@@ -286,6 +298,9 @@ func (s *segment) abortedTxns() ([]abortedTxn, error) {
 	}
 	s.mu.Unlock()
 	b, err := vfs.ReadFile(s.p.s.fs, s.path(txnSuffix), maxStateFile)
+	if s.isReplaced() {
+		return nil, errDropped
+	}
 	var as []abortedTxn
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -427,6 +442,13 @@ func (s *segment) find(offset, end int64) (int64, error) {
 		}
 	}
 	return pos, err
+}
+
+// isReplaced is asked after a file was read by its name: if it is true the file may have been another segment's.
+func (s *segment) isReplaced() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.replaced
 }
 
 func (s *segment) isLive() bool {

@@ -225,7 +225,9 @@ func (s *Store) Delete(topic string, partition int32) error {
 	p.waitIdle() // nothing writes into the directory any more
 	name := tp.String()
 	trash := filepath.Join(s.dir, fmt.Sprintf("%s.%x%s", name[:min(len(name), 200)], s.now().UnixNano(), deleteMark))
+	p.filesMu.Lock() // nor gives files in it other names
 	err := s.fs.Rename(p.dir, trash)
+	p.filesMu.Unlock()
 	if err == nil {
 		err = s.fs.SyncDir(s.dir)
 		if err != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"sort"
 
@@ -17,6 +18,14 @@ type TimeOffset struct {
 // OffsetForTime finds the first record below the isolation's limit with a
 // timestamp of at least ms; ok is false if there is none.
 func (p *Partition) OffsetForTime(ms int64, iso Isolation) (t TimeOffset, ok bool, err error) {
+	for {
+		if t, ok, err = p.offsetForTime(ms, iso); !errors.Is(err, errDropped) {
+			return t, ok, err
+		}
+	}
+}
+
+func (p *Partition) offsetForTime(ms int64, iso Isolation) (t TimeOffset, ok bool, err error) {
 	if err := p.usable(); err != nil {
 		return t, false, err
 	}
@@ -40,6 +49,14 @@ func (p *Partition) OffsetForTime(ms int64, iso Isolation) (t TimeOffset, ok boo
 
 // MaxTimestamp finds the record with the largest timestamp; the first of equals.
 func (p *Partition) MaxTimestamp(iso Isolation) (t TimeOffset, ok bool, err error) {
+	for {
+		if t, ok, err = p.maxTimestamp(iso); !errors.Is(err, errDropped) {
+			return t, ok, err
+		}
+	}
+}
+
+func (p *Partition) maxTimestamp(iso Isolation) (t TimeOffset, ok bool, err error) {
 	if err := p.usable(); err != nil {
 		return t, false, err
 	}
