@@ -4,7 +4,8 @@ import "slices"
 
 // All are Kafka's transforms.
 func All() []Plugin {
-	return slices.Concat([]Plugin{RegexRouter, ValueToKey}, ExtractField, InsertField, MaskField, ReplaceField)
+	return slices.Concat([]Plugin{DropHeaders, Filter, InsertHeader, RegexRouter, ValueToKey},
+		Cast, ExtractField, Flatten, HeaderFrom, HoistField, InsertField, MaskField, ReplaceField, SetSchemaMetadata)
 }
 
 // Predicates are Kafka's predicates.

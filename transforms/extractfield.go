@@ -36,7 +36,11 @@ func (t *extractField) Apply(r schema.Record) (schema.Record, bool, error) {
 				return r, false, err
 			}
 		}
-		t.set(&r, nil, t.path.mapValue(v))
+		field, err := t.path.mapValue(v)
+		if err != nil {
+			return r, false, err
+		}
+		t.set(&r, nil, field)
 		return r, true, nil
 	}
 	if !v.IsNull() {

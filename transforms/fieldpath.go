@@ -10,9 +10,16 @@ import (
 
 // fieldSyntax is the setting that says how a field's path is written.
 var fieldSyntax = config.Key[string]{
-	Name: "field.syntax.version", Default: "V1", Importance: config.High, Check: config.OneOf("V1", "V2"),
+	Name: "field.syntax.version", Default: "V1", Importance: config.High, Check: checkSyntax,
 	Doc: "How fields are named: V1 takes the text as a field's name; V2 takes it as a path of names with dots between them, " +
 		"names that have dots themselves in backticks.",
+}
+
+func checkSyntax(s string) error {
+	if strings.EqualFold(s, "V1") || strings.EqualFold(s, "V2") {
+		return nil
+	}
+	return fmt.Errorf("String must be one of (case insensitive): V1, V2")
 }
 
 // A fieldPath leads to a field, through structs or maps.
@@ -109,10 +116,18 @@ func (p fieldPath) structValue(v schema.Value, defaults bool) schema.Value {
 }
 
 // mapValue is the value at the path's end in schemaless data, null where the path
-// leads nowhere.
-func (p fieldPath) mapValue(v schema.Value) schema.Value {
-	for _, step := range p.steps {
+// leads nowhere. It is an error where it leads through something that is no map.
+func (p fieldPath) mapValue(v schema.Value) (schema.Value, error) {
+	for i, step := range p.steps {
+		if v.IsNull() {
+			return v, nil
+		}
+		if i > 0 {
+			if err := requireMap(v, "nested field access"); err != nil {
+				return v, err
+			}
+		}
 		v, _ = v.Lookup(step)
 	}
-	return v
+	return v, nil
 }

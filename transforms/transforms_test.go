@@ -1,9 +1,12 @@
 package transforms_test
 
 import (
+	"math"
+	"strings"
 	"testing"
 
 	"millrace/schema"
+	"millrace/schema/javatext"
 	"millrace/schema/plugin"
 	"millrace/transforms"
 	"millrace/transforms/smttest"
@@ -44,6 +47,7 @@ func TestTombstonesPass(t *testing.T) {
 	headers := []schema.Header{{Key: "h", Value: schema.StringValue("v")}}
 	for _, c := range []struct{ class, config string }{
 		{"InsertField$Value", "static.field=a\nstatic.value=b"}, {"ReplaceField$Value", "exclude=x"}, {"MaskField$Value", "fields=x"}, {"ExtractField$Value", "field=x"},
+		{"Cast$Value", "spec=x:int32"}, {"Flatten$Value", ""},
 	} {
 		for _, valueSchema := range []*schema.Schema{nil, s} {
 			r := schema.Record{Topic: "t", Partition: 2, Timestamp: 5, Key: key, ValueSchema: valueSchema, Headers: headers}
@@ -154,7 +158,7 @@ func TestFieldPaths(t *testing.T) {
 		want          int64 // 0: null
 	}{
 		{"a.b", "V1", 3}, {"a.b", "v1", 3}, {"a.d.e", "V1", 0}, {"a.d.e", "V2", 2}, {"a.d.e", "v2", 2}, {"`a.b`", "V2", 3}, {"a.`b.c`", "V2", 1}, {"q`x.y", "V2", 4},
-		{"`q`x`.y", "V2", 4}, {".", "V2", 5}, {"a.nope.x", "V2", 0}, {"a.d.e.f", "V2", 0}, {"`w\\`.z`", "V2", 6},
+		{"`q`x`.y", "V2", 4}, {".", "V2", 5}, {"a.nope.x", "V2", 0}, {"`w\\`.z`", "V2", 6},
 	} {
 		out, _, err := newTransform(t, "ExtractField$Value", "field="+c.path+"\nfield.syntax.version="+c.version).Apply(schema.Record{Value: v})
 		if err != nil || out.Value.Int() != c.want || out.Value.IsNull() != (c.want == 0) {
@@ -176,7 +180,8 @@ func TestTransformsLeaveTheirInputAlone(t *testing.T) {
 	}
 	for _, c := range []struct{ class, config string }{
 		{"InsertField$Value", "static.field=a\nstatic.value=b"}, {"ReplaceField$Value", "exclude=x\nrenames=id:key"}, {"MaskField$Value", "fields=x,id"},
-		{"ExtractField$Value", "field=x"}, {"ValueToKey", "fields=id,x"},
+		{"ExtractField$Value", "field=x"}, {"ValueToKey", "fields=id,x"}, {"Cast$Value", "spec=x:string"}, {"Flatten$Value", ""}, {"HoistField$Value", "field=f"},
+		{"HeaderFrom$Value", "fields=x\nheaders=h\noperation=move"},
 	} {
 		tr := newTransform(t, c.class, c.config)
 		for _, r := range []schema.Record{{ValueSchema: s, Value: v}, {Value: m}} {
@@ -197,6 +202,8 @@ func BenchmarkTransforms(b *testing.B) {
 	for _, c := range []struct{ class, config string }{
 		{"RegexRouter", "regex=ord(.*)\nreplacement=x-$1"}, {"InsertField$Value", "static.field=a\nstatic.value=b"}, {"ReplaceField$Value", "exclude=x"},
 		{"MaskField$Value", "fields=x"}, {"ExtractField$Value", "field=id"}, {"ValueToKey", "fields=id"},
+		{"Cast$Value", "spec=x:string"}, {"Flatten$Value", ""}, {"HoistField$Value", "field=f"}, {"HeaderFrom$Value", "fields=x\nheaders=h\noperation=move"},
+		{"SetSchemaMetadata$Value", "schema.name=n"}, {"InsertHeader", "header=h\nvalue.literal=1"}, {"DropHeaders", "headers=h"},
 	} {
 		b.Run(c.class, func(b *testing.B) {
 			tr := newTransform(b, c.class, c.config)
@@ -209,4 +216,102 @@ func BenchmarkTransforms(b *testing.B) {
 			}
 		})
 	}
+}
+
+// TestFlatten is transforms/1.
+func TestFlatten(t *testing.T) {
+	js := smttest.Converter(t, "schemas.enable", "false")
+	tr := newTransform(t, "Flatten$Value", "")
+	for in, want := range map[string]string{
+		`{"a":{"d":"dv","b":null,"c":"cv"},"z":1}`: `{"a.d":"dv","a.b":null,"a.c":"cv","z":1}`,
+		`{"z":1,"a":{"c":"cv","b":null,"d":"dv"}}`: `{"z":1,"a.c":"cv","a.b":null,"a.d":"dv"}`,
+		`{"a":{"b":{"c":[{"d":1}]}},"e":{}}`:       `{"a.b.c":[{"d":1}]}`,
+		`{"a.b":1,"a":{"b":2}}`:                    "a.b",
+	} {
+		_, v, err := js.Decode(nil, []byte(in))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := tr.Apply(schema.Record{Value: v})
+		if err != nil {
+			if _, data := err.(*schema.DataError); !data || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %v", in, err)
+			}
+			continue
+		}
+		got, _, _ := js.Encode(nil, nil, nil, out.Value)
+		if string(got) != want {
+			t.Errorf("%s: %s, want %s", in, got, want)
+		}
+	}
+	before := schema.NewStruct("b").Field("x", schema.Int32Schema).Field("y", schema.StringSchema).Optional().Build()
+	s := schema.NewStruct("s").Field("before", before).Field("id", schema.Int64Schema).Build()
+	out, _, err := tr.Apply(schema.Record{ValueSchema: s, Value: schema.StructValue(s, []schema.Value{{}, schema.Int64Value(5)})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := schema.Validate(out.ValueSchema, out.Value); err != nil {
+		t.Error(err)
+	}
+	for name, optional := range map[string]bool{"before.x": true, "before.y": true, "id": false} {
+		if f := out.ValueSchema.Field(name); f == nil || f.Optional() != optional || out.Value.Get(name).IsNull() != optional {
+			t.Errorf("field %s", name)
+		}
+	}
+}
+
+// TestCast is transforms/3.
+func TestCast(t *testing.T) {
+	dec := schema.DecimalInt64(156, 2)
+	for _, c := range []struct {
+		name string
+		v    schema.Value
+		to   string
+		want schema.Value
+		err  bool
+	}{
+		{"a decimal to text", dec, "string", schema.StringValue("1.56"), false},
+		{"a decimal to a double", dec, "float64", schema.Float64Value(1.56), false},
+		{"a decimal to an int", dec, "int32", schema.Int32Value(1), false},
+		{"a date to an int", schema.DateValue(19787), "int32", schema.Int32Value(19787), false},
+		{"a date to text", schema.DateValue(19787), "string", schema.StringValue("2024-03-05"), false},
+		{"a timestamp to a long", schema.TimestampValue(1709634030123), "int64", schema.Int64Value(1709634030123), false},
+		{"an int that is too large wraps", schema.Int32Value(300), "int8", schema.Int8Value(44), false},
+		{"text that is no whole number", schema.StringValue("12.7"), "int32", schema.Value{}, true},
+		{"true", schema.StringValue("true"), "boolean", schema.BoolValue(true), false},
+		{"yes", schema.StringValue("yes"), "boolean", schema.BoolValue(false), false},
+		{"NaN", schema.Float64Value(math.NaN()), "int64", schema.Int64Value(0), false},
+		{"infinity", schema.Float64Value(math.Inf(-1)), "int64", schema.Int64Value(math.MinInt64), false},
+		{"a large double to a byte", schema.Float64Value(1e20), "int8", schema.Int8Value(-1), false},
+		{"a huge decimal", mustDecimal("1E+1000000000"), "int64", schema.Int64Value(0), false},
+		{"a tiny decimal", mustDecimal("1E-1000000000"), "int64", schema.Int64Value(0), false},
+		{"a huge decimal to a double", mustDecimal("1E+1000000000"), "float64", schema.Float64Value(math.Inf(1)), false},
+		{"null", schema.Value{}, "int8", schema.Value{}, false},
+		{"text with a suffix", schema.StringValue(" 1.5f "), "float32", schema.Float32Value(1.5), false},
+		{"hexadecimal text", schema.StringValue("0x1p3"), "float64", schema.Value{}, true},
+		{"text with underscores", schema.StringValue("1_000"), "int32", schema.Value{}, true},
+		{"bytes to text", schema.BytesValue([]byte{0, 255}), "string", schema.StringValue("AP8="), false},
+		{"bytes to a number", schema.BytesValue([]byte{0, 255}), "int8", schema.Value{}, true},
+	} {
+		tr := newTransform(t, "Cast$Value", "spec=f:"+c.to)
+		in := schema.MapValue([]schema.Entry{{Key: schema.StringValue("f"), Value: c.v}})
+		out, _, err := tr.Apply(schema.Record{Value: in})
+		if err != nil || c.err {
+			if _, data := err.(*schema.DataError); data != c.err {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if got, _ := out.Value.Lookup("f"); !schema.EqualValues(got, c.want) {
+			t.Errorf("%s: %v %s", c.name, got.Kind(), javatext.AppendValue(nil, got))
+		}
+	}
+}
+
+func mustDecimal(text string) schema.Value {
+	v, err := schema.ParseDecimal(text)
+	if err != nil {
+		panic(err)
+	}
+	return v
 }

@@ -2,6 +2,7 @@ package transforms
 
 import (
 	"fmt"
+	"slices"
 
 	"millrace/schema"
 	"millrace/schema/config"
@@ -34,7 +35,9 @@ func newValueToKey(v config.Values) (Transform, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.paths = append(t.paths, p)
+		if !slices.ContainsFunc(t.paths, func(o fieldPath) bool { return o.text == text }) { // twice is once, as in Connect
+			t.paths = append(t.paths, p)
+		}
 	}
 	return t, nil
 }
@@ -48,7 +51,11 @@ func (t *valueToKey) Apply(r schema.Record) (schema.Record, bool, error) {
 		}
 		key := make([]schema.Entry, len(t.paths))
 		for i, p := range t.paths {
-			key[i] = schema.Entry{Key: schema.StringValue(p.text), Value: p.mapValue(r.Value)}
+			field, err := p.mapValue(r.Value)
+			if err != nil {
+				return r, false, err
+			}
+			key[i] = schema.Entry{Key: schema.StringValue(p.text), Value: field}
 		}
 		r.KeySchema, r.Key = nil, schema.MapValue(key)
 		return r, true, nil

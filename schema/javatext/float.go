@@ -1,8 +1,10 @@
 package javatext
 
 import (
+	"errors"
 	"math"
 	"strconv"
+	"strings"
 )
 
 // AppendDouble appends f as Java's Double.toString prints it: the shortest digits
@@ -58,4 +60,29 @@ func appendFloat(dst []byte, f float64, bits int) []byte {
 	exp, _ := strconv.Atoi(string(dst[e+1:]))
 	dst = append(dst[:e], 'E')
 	return strconv.AppendInt(dst, int64(exp), 10)
+}
+
+// ParseFloat reads a decimal number as Java's Double.parseDouble (64 bits) or
+// Float.parseFloat (32) does: white space around it and one of the letters fFdD
+// behind it do not count, what is too large is infinite. Hexadecimal numbers are
+// not read.
+func ParseFloat(text string, bits int) (float64, bool) {
+	s := strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
+	switch strings.TrimLeft(s, "+-") {
+	case "NaN", "Infinity":
+		if len(s)-len(strings.TrimLeft(s, "+-")) > 1 {
+			return 0, false
+		}
+	default:
+		if n := len(s); n > 1 && strings.IndexByte("fFdD", s[n-1]) >= 0 {
+			s = s[:n-1]
+		}
+		for _, c := range []byte(s) {
+			if (c < '0' || c > '9') && strings.IndexByte("+-.eE", c) < 0 {
+				return 0, false
+			}
+		}
+	}
+	f, err := strconv.ParseFloat(s, bits)
+	return f, err == nil || errors.Is(err, strconv.ErrRange)
 }

@@ -396,8 +396,12 @@ func differ(at string, x, y any) string {
 		f, err1 := x.Float64()
 		g, err2 := y.Float64()
 		whole := !strings.ContainsAny(string(x)+string(y), ".eE")
-		if ok && !whole && err1 == nil && err2 == nil && f == g {
-			return ""
+		if ok && !whole && err1 == nil && err2 == nil {
+			// Java 17 prints some floats with a digit more than they need.
+			short := len(strings.Trim(string(y), "-")) <= 14 && strings.Contains(string(y), "E") && float32(f) == float32(g)
+			if f == g || short {
+				return ""
+			}
 		}
 		return fmt.Sprintf("%s: %s, and not %v", at, x, y)
 	}

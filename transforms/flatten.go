@@ -1,0 +1,148 @@
+package transforms
+
+import (
+	"fmt"
+
+	"millrace/schema"
+	"millrace/schema/config"
+)
+
+var delimiter = config.Key[string]{Name: "delimiter", Default: ".", Doc: "What stands between the names."}
+
+// Flatten makes one level of nested data.
+var Flatten = pair("flatten", "Flatten", "Puts the fields of nested structs and maps of the %s on one level, with their names joined. Lists are kept whole. A null stays null.",
+	config.Define(delimiter), newFlatten)
+
+type flatten struct {
+	half
+	delimiter string
+	schemas   schema.Cache[*schema.Schema]
+}
+
+func newFlatten(v config.Values, h half) (Transform, error) {
+	return &flatten{half: h, delimiter: delimiter.Get(v)}, nil
+}
+
+const flattening = "flattening"
+
+func (t *flatten) Apply(r schema.Record) (schema.Record, bool, error) {
+	s, v := t.of(&r)
+	if v.IsNull() {
+		return r, true, nil
+	}
+	if s == nil {
+		if err := requireMap(v, flattening); err != nil {
+			return r, false, err
+		}
+		f := flatMap{delimiter: t.delimiter, seen: map[string]bool{}}
+		if err := f.add("", v, 0); err != nil {
+			return r, false, err
+		}
+		t.set(&r, nil, schema.MapValue(f.out))
+		return r, true, nil
+	}
+	if err := requireStruct(v, flattening); err != nil {
+		return r, false, err
+	}
+	out, err := t.schemas.Get(s, t.flat)
+	if err != nil {
+		return r, false, err
+	}
+	fields := leaves(make([]schema.Value, 0, len(out.Fields())), s, v)
+	t.set(&r, out, schema.StructValue(out, fields))
+	return r, true, nil
+}
+
+// flatMap collects the leaves of nested maps.
+type flatMap struct {
+	delimiter string
+	seen      map[string]bool
+	out       []schema.Entry
+}
+
+// maxNesting is how deep maps may nest.
+const maxNesting = 1000
+
+func (f *flatMap) add(prefix string, v schema.Value, depth int) error {
+	if depth > maxNesting {
+		return &schema.DataError{Reason: fmt.Sprintf("maps nested deeper than %d", maxNesting)}
+	}
+	for _, e := range v.Entries() {
+		name := prefix + e.Key.Str()
+		if e.Value.Kind() == schema.Map {
+			if err := f.add(name+f.delimiter, e.Value, depth+1); err != nil {
+				return err
+			}
+			continue
+		}
+		if f.seen[name] {
+			return twice(name)
+		}
+		f.seen[name] = true
+		f.out = append(f.out, schema.Entry{Key: schema.StringValue(name), Value: e.Value})
+	}
+	return nil
+}
+
+// twice says that two fields would have one name; neither may be lost silently.
+func twice(name string) error {
+	return &schema.DataError{Reason: fmt.Sprintf("two fields are called %s when flattened; take another delimiter", name)}
+}
+
+// flat is the schema of flattened structs.
+func (t *flatten) flat(s *schema.Schema) (*schema.Schema, error) {
+	b := basics(s)
+	def, _ := s.Default()
+	seen := map[string]bool{}
+	if err := t.addFields(b, seen, "", s, s.Optional(), def); err != nil {
+		return nil, err
+	}
+	return b.TryBuild()
+}
+
+func (t *flatten) addFields(b *schema.Builder, seen map[string]bool, prefix string, s *schema.Schema, optional bool, parent schema.Value) error {
+	for _, f := range s.Fields() {
+		name := prefix + f.Name
+		optional := optional || f.Schema.Optional()
+		def, has := f.Schema.Default()
+		if !has {
+			def = parent.Get(f.Name) // null where the parent has no default
+		}
+		switch f.Schema.Kind() {
+		case schema.Struct:
+			if err := t.addFields(b, seen, name+t.delimiter, f.Schema, optional, def); err != nil {
+				return err
+			}
+			continue
+		case schema.Map:
+			return &schema.DataError{Reason: fmt.Sprintf("Flatten transformation does not support MAP for record with schemas (for field %s).", name)}
+		}
+		if seen[name] {
+			return twice(name)
+		}
+		seen[name] = true
+		leaf, err := schema.From(f.Schema).SetOptional(optional).Default(def).TryBuild()
+		if err != nil {
+			return err
+		}
+		b.Field(name, leaf)
+	}
+	return nil
+}
+
+// leaves appends the values of a struct's leaves in the order of the flat schema;
+// those of a struct that is null are null.
+func leaves(out []schema.Value, s *schema.Schema, v schema.Value) []schema.Value {
+	for i, f := range s.Fields() {
+		var field schema.Value
+		if v.Kind() == schema.Struct {
+			field = v.At(i)
+		}
+		if f.Schema.Kind() == schema.Struct {
+			out = leaves(out, f.Schema, field)
+		} else {
+			out = append(out, field)
+		}
+	}
+	return out
+}
