@@ -56,10 +56,10 @@ var Configs = []Config{
 	{"leader.replication.throttled.replicas", "leader.replication.throttled.replicas", List, "", "Accepted; there are no replicas.", nil, nil},
 	{"local.retention.bytes", "log.local.retention.bytes", Long, "-2", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
 	{"local.retention.ms", "log.local.retention.ms", Long, "-2", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
-	{"max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", Long, forever, "Longest time a record may stay uncompacted.", between(1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.MaxCompactionLag = ms(v) }},
+	{"max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", Long, forever, "Longest time a record may stay uncompacted.", between(1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.MaxCompactionLag = limit(v) }},
 	{"max.message.bytes", "message.max.bytes", Int, "16777216", "Largest batch that is taken.", between(0, math.MaxInt32), func(c *store.PartitionConfig, v string) { c.MaxMessageBytes = int(num(v)) }},
-	{"message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms", Long, "3600000", "How far a record's timestamp may lie in the future.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.TimestampAfter = ms(v) }},
-	{"message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms", Long, forever, "How far a record's timestamp may lie in the past.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.TimestampBefore = ms(v) }},
+	{"message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms", Long, "3600000", "How far a record's timestamp may lie in the future.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.TimestampAfter = limit(v) }},
+	{"message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms", Long, forever, "How far a record's timestamp may lie in the past.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.TimestampBefore = limit(v) }},
 	{"message.timestamp.type", "log.message.timestamp.type", String, "CreateTime", "Whose clock stamps records.", oneOf("CreateTime", "LogAppendTime"), func(c *store.PartitionConfig, v string) { c.LogAppendTime = v == "LogAppendTime" }},
 	{"min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", Double, "0.5", "Share of uncompacted bytes at which compaction starts.", ratio, func(c *store.PartitionConfig, v string) {
 		c.MinDirtyRatio, _ = strconv.ParseFloat(v, 64)
@@ -71,7 +71,7 @@ var Configs = []Config{
 	{"remote.log.delete.on.disable", "", Bool, "false", "Accepted; there is no remote storage.", boolean, nil},
 	{"remote.storage.enable", "", Bool, "false", "Accepted; there is no remote storage.", boolean, nil},
 	{"retention.bytes", "log.retention.bytes", Long, "-1", "Size of a partition beyond which old segments are deleted; -1 for no limit.", between(-1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.RetentionBytes = num(v) }},
-	{"retention.ms", "log.retention.ms", Long, "604800000", "Age beyond which old segments are deleted; -1 for no limit.", between(-1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.RetentionTime = ms(v) }},
+	{"retention.ms", "log.retention.ms", Long, "604800000", "Age beyond which old segments are deleted; -1 for no limit.", between(-1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.RetentionTime = limit(v) }},
 	{"segment.bytes", "log.segment.bytes", Int, "134217728", "Size at which a new segment file begins.", between(1<<10, math.MaxInt32), func(c *store.PartitionConfig, v string) { c.SegmentBytes = num(v) }},
 	{"segment.index.bytes", "log.index.size.max.bytes", Int, "10485760", "Accepted; indexes grow with their segment.", between(4, math.MaxInt32), nil},
 	{"segment.jitter.ms", "log.roll.jitter.ms", Long, "0", "Accepted; segments begin independently of each other.", between(0, math.MaxInt64), nil},
@@ -134,16 +134,18 @@ func num(v string) int64 {
 	return n
 }
 
-// ms reads milliseconds; negative means none, and what a Duration cannot hold means for ever.
+// ms reads milliseconds. What lies beyond a century is one: sums with it must not overflow.
 func ms(v string) time.Duration {
-	n := num(v)
-	switch {
-	case n < 0:
+	const century = 100 * 365 * 24 * time.Hour
+	return time.Duration(min(num(v), century.Milliseconds())) * time.Millisecond
+}
+
+// limit reads milliseconds where a negative or an endless value means that there is no limit.
+func limit(v string) time.Duration {
+	if n := num(v); n < 0 || n > int64(math.MaxInt64/time.Millisecond) {
 		return -1
-	case n > int64(math.MaxInt64/time.Millisecond):
-		return math.MaxInt64
 	}
-	return time.Duration(n) * time.Millisecond
+	return ms(v)
 }
 
 func has(list, v string) bool {
