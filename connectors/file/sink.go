@@ -13,6 +13,7 @@ import (
 	"millrace/connectors"
 	"millrace/schema"
 	"millrace/schema/config"
+	"millrace/schema/javatext"
 )
 
 // sink plans copies of one task: partitions are shared out among them.
@@ -130,6 +131,15 @@ func (t *sinkTask) Put(_ context.Context, records []schema.Record) error {
 		return &connectors.PutError{Taken: len(records), Err: err}
 	}
 	return nil
+}
+
+// appendText appends a value as Java's println prints it, and "null" for null. Bytes,
+// for which Java prints the address of its array, stand as they are.
+func appendText(dst []byte, v schema.Value) []byte {
+	if v.Kind() == schema.Bytes {
+		return append(dst, v.Bytes()...)
+	}
+	return javatext.AppendValue(dst, v)
 }
 
 // write writes buf. What was not written stays in buf, so that a line that was cut
