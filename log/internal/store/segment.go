@@ -117,7 +117,8 @@ func (s *segment) addAborted(a abortedTxn) {
 }
 
 // writeIndexes writes the index files from memory, the time index with its last
-// entry, and syncs them. Their names become durable by the caller's SyncDir.
+// entry, and syncs them. Each is replaced as a whole: recovery may write again what
+// a snapshot already vouches for. Their names become durable by the caller's SyncDir.
 func (s *segment) writeIndexes() error {
 	s.mu.Lock()
 	s.indexTime()
@@ -128,16 +129,16 @@ func (s *segment) writeIndexes() error {
 	}
 	s.mu.Unlock()
 	fsys := s.p.s.fs
-	if err := writeFile(fsys, s.path(indexSuffix), off, true); err != nil {
+	if err := vfs.WriteFileAtomic(fsys, s.path(indexSuffix), off); err != nil {
 		return err
 	}
-	if err := writeFile(fsys, s.path(timeSuffix), tim, true); err != nil {
+	if err := vfs.WriteFileAtomic(fsys, s.path(timeSuffix), tim); err != nil {
 		return err
 	}
 	if txn == nil {
 		return removeIfExists(fsys, s.path(txnSuffix))
 	}
-	return writeFile(fsys, s.path(txnSuffix), txn, true)
+	return vfs.WriteFileAtomic(fsys, s.path(txnSuffix), txn)
 }
 
 // retire ends live: the files hold what memory held.
@@ -229,7 +230,7 @@ func (s *segment) rebuildIndexes(cause error) (off, tim []byte, err error) {
 	if s.replaced {
 		return nil, nil, errDropped
 	}
-	if err := errors.Join(writeFile(fsys, s.path(indexSuffix), tmp.off, true), writeFile(fsys, s.path(timeSuffix), tmp.tim, true)); err != nil {
+	if err := errors.Join(vfs.WriteFileAtomic(fsys, s.path(indexSuffix), tmp.off), vfs.WriteFileAtomic(fsys, s.path(timeSuffix), tmp.tim)); err != nil {
 		lg.Warn("index rebuilt in memory; its file could not be written", "error", err)
 	} else {
 		lg.Info("index rebuilt from the log")
