@@ -245,7 +245,7 @@ var (
 	keySchemaExcludeList = config.Key[[]string]{Name: "schema.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: patternList,
 		Doc: "Schemas to leave out, as regular expressions."}
 	keyMessageKeyColumns = config.Key[string]{Name: "message.key.columns", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: func(s string) error { _, err := cdc.ParseKeyColumns(s); return err },
-		Doc: "Keys of tables where they are not the primary key: <schema.table pattern>:<column>,<column>;…"}
+		Doc: "Keys of tables where they are not the primary key: <schema.table pattern>:<column>,<column>, with semicolons between tables."}
 	keySnapshotSelectStatementOverrides = config.Key[string]{Name: "snapshot.select.statement.overrides", Importance: config.Medium, Group: groupEvents, Width: config.Long,
 		Doc: "Tables of which the snapshot reads what a SELECT of yours gives; the statement stands in snapshot.select.statement.overrides.<schema>.<table>."}
 	keyColumnMaskHashWithSalt = config.Key[string]{Name: "column.mask.hash.([^.]+).with.salt.(.+)", Importance: config.Medium, Group: groupEvents, Width: config.Long,

@@ -72,14 +72,15 @@ var ignored = map[string]string{
 	keySourceinfoStructMaker.Name:                               "Java classes cannot run here",
 	keyInternalSnapshotScanAllColumnsForce.Name:                 "Java's query of changed columns",
 	keyTopicNamingStrategy.Name:                                 "there is one strategy, Debezium's default",
+	keyReadOnly.Name:                                            "signals alone would write to the database",
 	"topic.cache.size":                                          "names are kept with their tables",
 	"topic.transaction":                                         "there is no transaction metadata",
 	"queue.provider.type":                                       "the queue is in memory",
 	"event.converting.failure.handling.mode":                    "event.processing.failure.handling.mode says it",
 }
 
-// once were settings of Debezium 1.x. It ignores them silently; we say what they
-// are called now.
+// renamed are settings of Debezium 1.x. It ignores them silently; we say what they are
+// called now.
 var renamed = map[string]string{
 	"database.server.name": "topic.prefix", "slot.drop_on_stop": "slot.drop.on.stop", "drop.tombstones": "tombstones.on.delete",
 	"table.whitelist": "table.include.list", "table.blacklist": "table.exclude.list",
@@ -329,6 +330,9 @@ type settings struct {
 	heartbeatAction string
 	checkTimeout    time.Duration
 }
+
+// String names the settings and shows none, so that no message shows a secret.
+func (s *settings) String() string { return "settings of " + s.prefix }
 
 // parse reads a configuration and reports what is wrong with it beyond what each
 // key's own check finds, in Debezium's words where it has some.
