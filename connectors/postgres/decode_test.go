@@ -1,0 +1,288 @@
+package postgres
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"millrace/schema"
+)
+
+// fails stands for an error in tables of decoders.
+const fails = "(error)"
+
+func decoded(d decoder, in string) string {
+	v, err := d(&schema.Arena{}, []byte(in))
+	if err != nil {
+		return fails
+	}
+	return text(v)
+}
+
+func TestDecoders(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		d        decoder
+		in, want string
+	}{
+		{"the smallest INT8", decodeInt64, "-9223372036854775808", "-9223372036854775808"},
+		{"one above the largest INT8", decodeInt64, "9223372036854775808", fails},
+		{"one below the smallest INT2", decodeInt16, "-32769", fails},
+		{"no digits", decodeInt32, "-", fails},
+		{"empty", decodeInt32, "", fails},
+		{"a decimal of its scale", fixedDecimal(2), "-0.01", "-1e-2"},
+		{"a decimal with fewer digits", fixedDecimal(3), "1.5", "1500e-3"},
+		{"a decimal of 25 digits", fixedDecimal(2), "12345678901234567890123.45", "1234567890123456789012345e-2"},
+		{"a decimal above its point", fixedDecimal(-2), "12300", "123e--2"},
+		{"zero above its point", fixedDecimal(-2), "0", "0e--2"},
+		{"a decimal with digits below a negative scale", fixedDecimal(-2), "12301", fails},
+		{"a decimal that is none", fixedDecimal(2), "NaN", fails},
+		{"two points", fixedDecimal(2), "1.2.3", fails},
+		{"a number without scale", variableDecimal(schema.NewStruct("v").Field("scale", schema.Int32Schema).Field("value", schema.BytesSchema).Build()), "1.50", "{scale:2 value:0096}"},
+		{"NaN as text", decimalText, "NaN", "NAN"},
+		{"money", moneyDecimal(2), "$1,234.56", "123456e-2"},
+		{"negative money", moneyDecimal(2), "-$0.50", "-50e-2"},
+		{"money as text", moneyText(2), "-$0.05", "-0.05"},
+		{"infinity", decodeFloat64, "-Infinity", "-Inf"},
+		{"bits, little endian", decodeBits, "10101010101", "5505"},
+		{"bits that are all zero", decodeBits, "0000", ""},
+		{"no bits", decodeBits, "012", fails},
+		{"a date BC", dateDecoder(schema.Int32Value), "0044-03-15 BC", "-735160"},
+		{"the last date", dateDecoder(schema.Int32Value), "5874897-12-31", "2145042905"},
+		{"the first date", dateDecoder(schema.Int32Value), "4714-11-24 BC", "-2440588"},
+		{"month 13", dateDecoder(schema.Int32Value), "2024-13-01", fails},
+		{"the end of a day", timeDecoder(1e6, schema.Int64Value), "24:00:00", "86400000000"},
+		{"milliseconds", timeDecoder(1e3, int32Of), "12:34:56.7899", "45296789"},
+		{"a time with a zone where none belongs", timeDecoder(1e6, schema.Int64Value), "12:00:00+02", fails},
+		{"one microsecond before the epoch", timestampDecoder(1e6, schema.Int64Value), "1969-12-31 23:59:59.999999", "-1"},
+		{"half a millisecond before the epoch", timestampDecoder(1e3, schema.Int64Value), "1969-12-31 23:59:59.9995", "-1"},
+		{"the last timestamp of 64 bits", timestampDecoder(1e6, schema.Int64Value), "294247-01-10 04:00:54.775807", "9223372036854775807"},
+		{"the one behind it is held to it", timestampDecoder(1e6, schema.Int64Value), "294247-01-10 04:00:54.775808", "9223372036854775807"},
+		{"in milliseconds it is itself", timestampDecoder(1e3, schema.Int64Value), "294276-12-31 23:59:59.999", "9224318015999999"},
+		{"nanoseconds of a far year", timestampDecoder(nanosPerSec, schema.Int64Value), "2300-01-01 00:00:00", "9223372036854775807"},
+		{"nanoseconds of a BC year", timestampDecoder(nanosPerSec, schema.Int64Value), "0001-01-01 00:00:00 BC", "-9223372036854775808"},
+		{"infinity in milliseconds", timestampDecoder(1e3, schema.Int64Value), "infinity", "9223372036825200"},
+		{"a zone of half an hour", zonedTimestamp(6), "2024-02-29 00:10:00+05:30", "2024-02-28T18:40:00.000000Z"},
+		{"a zone of seconds", zonedTimestamp(0), "1900-01-01 00:00:00+00:19:32", "1899-12-31T23:40:28Z"},
+		{"a year of five digits", zonedTimestamp(3), "12024-01-02 03:04:05.6+00", "+12024-01-02T03:04:05.600Z"},
+		{"year 0", zonedTimestamp(6), "0001-12-31 23:40:28+00 BC", "0000-12-31T23:40:28.000000Z"},
+		{"a time before midnight in UTC", zonedTime, "00:30:00+02", "22:30:00Z"},
+		{"the end of the day in UTC", zonedTime, "24:00:00+00", "24:00:00Z"},
+		{"an iso date", isoDate, "2024-01-02", "2024-01-02Z"},
+		{"an iso timestamp", isoTimestamp(-1, false), "2024-01-02 03:04:05.120", "2024-01-02T03:04:05.12Z"},
+		{"an interval", intervalMicros, "1 year 2 mons 3 days 04:05:06.789", "37091106789000"},
+		{"a negative one", intervalMicros, "-1 days -00:00:01", "-86401000000"},
+		{"one of mixed signs", intervalMicros, "1 mon -1 days +00:00:01", "2543401000000"},
+		{"one of many hours", intervalMicros, "1000000:00:00", "3600000000000000"},
+		{"one that does not fit", intervalMicros, "178000000 years", fmt.Sprint(int64(math.MaxInt64))},
+		{"one that does not fit, negative", intervalMicros, "-178000000 years", fmt.Sprint(int64(math.MinInt64))},
+		{"as text", intervalText, "1 year 2 mons 3 days 04:05:06.78", "P1Y2M3DT4H5M6.78S"},
+		{"a negative one as text", intervalText, "-00:00:01.5", "P0Y0M0DT0H0M-1.5S"},
+		{"a unit without a number", intervalMicros, "years", fails},
+		{"bytea", bytea(binaryBytes), `\x00FF`, "00ff"},
+		{"bytea in base64", bytea(binaryBase64), `\xfbff`, "+/8="},
+		{"bytea in base64 for addresses", bytea(binaryBase64URL), `\xfbff`, "-_8="},
+		{"bytea in hex", bytea(binaryHex), `\xFBff`, "fbff"},
+		{"bytea of half a byte", bytea(binaryBytes), `\x0`, fails},
+		{"bytea of the old format", bytea(binaryBytes), `abc`, fails},
+		{"an empty array", array(decodeInt32, ','), "{}", "[]"},
+		{"nulls, quotes and escapes", array(decodeText, ','), `{a,NULL,"NULL","","b,c","d\"e","\\"}`, `[a null NULL  b,c d"e \]`},
+		{"bounds", array(decodeInt32, ','), "[0:1]={1,2}", "[1 2]"},
+		{"another delimiter", array(decodeText, ';'), "{a,b;c}", "[a,b c]"},
+		{"two dimensions", array(decodeInt32, ','), "{{1},{2}}", fails},
+		{"an open quote", array(decodeText, ','), `{"a`, fails},
+		{"an open quote before the end", array(decodeText, ','), `{"a}`, fails},
+		{"no braces", array(decodeText, ','), "1,2", fails},
+		{"a bad element", array(decodeInt32, ','), "{1,x}", fails},
+		{"hstore in Java's order", hstoreJSON, `"a"=>"1", "n"=>NULL, "b c"=>"x,\"y"`, `{"a":"1","b c":"x,\"y","n":null}`},
+		{"an empty hstore", hstoreJSON, "", "{}"},
+		{"controls in an hstore", hstoreJSON, "\"a\"=>\"\x01\n\"", `{"a":"\u0001\n"}`},
+		{"no hstore", hstoreJSON, `"a"`, fails},
+		{"a point", decodePoint(pointSchema), "(1.5,-2.5)", "{x:1.5 y:-2.5 wkb:0101000000000000000000f83f00000000000004c0 srid:null}"},
+		{"no point", decodePoint(pointSchema), "(1.5)", fails},
+	} {
+		if got := decoded(c.d, c.in); got != c.want {
+			t.Errorf("%s: %q is %s, want %s", c.name, c.in, got, c.want)
+		}
+	}
+}
+
+// TestTimesAgainstTheLibrary: civil dates and times of day, against package time.
+func TestTimesAgainstTheLibrary(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	for range 20000 {
+		us := rnd.Int64N(400_000_000_000_000_000) - 62_000_000_000_000_000
+		at := time.UnixMicro(us).UTC()
+		in := at.Format("2006-01-02 15:04:05.999999")
+		if got := decoded(timestampDecoder(1e6, schema.Int64Value), in); at.Year() > 0 && at.Year() < 10000 && got != fmt.Sprint(us) {
+			t.Fatalf("seed %d: %s is %s, want %d", seed, in, got, us)
+		}
+		if want := at.Format("2006-01-02T15:04:05.000000Z"); at.Year() > 0 && at.Year() < 10000 && decoded(zonedTimestamp(6), in+"+00") != want {
+			t.Fatalf("seed %d: %s is %s, want %s", seed, in, decoded(zonedTimestamp(6), in+"+00"), want)
+		}
+		days := rnd.Int64N(5_000_000_000) - 2_500_000_000
+		y, m, d := civilDate(days)
+		if civilDays(y, m, d) != days {
+			t.Fatalf("seed %d: day %d is %d-%d-%d, which is day %d", seed, days, y, m, d, civilDays(y, m, d))
+		}
+	}
+}
+
+// TestDecimalsAgainstTheLibrary: the bytes of any number, against math/big.
+func TestDecimalsAgainstTheLibrary(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	rnd := rand.New(rand.NewPCG(seed, 4))
+	for range 5000 {
+		n := new(big.Int)
+		for range 1 + rnd.IntN(4) {
+			n.Lsh(n, 40).Add(n, big.NewInt(rnd.Int64N(1<<40)))
+		}
+		if rnd.IntN(2) == 0 {
+			n.Neg(n)
+		}
+		scale := rnd.IntN(10)
+		digits, neg := new(big.Int).Abs(n).String(), n.Sign() < 0
+		for len(digits) <= scale {
+			digits = "0" + digits
+		}
+		in := digits[:len(digits)-scale]
+		if scale > 0 {
+			in += "." + digits[len(digits)-scale:]
+		}
+		if neg {
+			in = "-" + in
+		}
+		v, err := fixedDecimal(scale)(&schema.Arena{}, []byte(in))
+		if err != nil || v.Unscaled().Cmp(n) != 0 || int(v.Scale()) != scale {
+			t.Fatalf("seed %d: %s at scale %d is %v (%v)", seed, in, scale, text(v), err)
+		}
+	}
+}
+
+func TestDefaults(t *testing.T) {
+	req := func(k schema.Kind) *schema.Schema { return schema.New(k).Build() }
+	for _, c := range []struct {
+		name, expr string
+		s          *schema.Schema
+		d          decoder
+		want       string
+	}{
+		{"a number", "42", req(schema.Int32), decodeInt32, "42"},
+		{"a negative one", "'-1'::integer", req(schema.Int32), decodeInt32, "-1"},
+		{"one in parentheses", "(-5)", req(schema.Int32), decodeInt32, "-5"},
+		{"a text with a quote", "'x''y'::text", req(schema.String), decodeText, "x'y"},
+		{"a text with a length", "'abc'::character varying(5)", req(schema.String), decodeText, "abc"},
+		{"a text with a backslash", `E'a\\b'::text`, req(schema.String), decodeText, `a\b`},
+		{"true", "true", req(schema.Bool), decodeBool, "true"},
+		{"a cast to a quoted type", `'sad'::inv."Mood"`, req(schema.String), decodeText, "sad"},
+		{"bits", `B'1'::"bit"`, req(schema.Bool), decodeBool, "true"},
+		{"a sequence of a required column is zero", "nextval('a_seq'::regclass)", req(schema.Int64), decodeInt64, "0"},
+		{"a function of an optional column is none", "nextval('a_seq'::regclass)", schema.OptionalInt64, decodeInt64, "(none)"},
+		{"an expression is none", "(1 + 2)", req(schema.Int32), decodeInt32, "(none)"},
+		{"texts put together are none", "('a'::text || 'b'::text)", req(schema.String), decodeText, "(none)"},
+		{"a literal with more behind its cast is none", "'a'::text || 'b'::text", req(schema.String), decodeText, "(none)"},
+		{"null is none", "NULL::character varying", schema.OptionalString, decodeText, "(none)"},
+	} {
+		v, ok := defaultOf(c.expr, c.s, c.d)
+		got := text(v)
+		if !ok {
+			got = "(none)"
+		}
+		if got != c.want {
+			t.Errorf("%s: %s is %s, want %s", c.name, c.expr, got, c.want)
+		}
+	}
+}
+
+func TestPositionsComeBack(t *testing.T) {
+	for _, p := range []position{
+		{commit: 100, events: 7, last: 90, xid: 5, micros: 3, message: "INSERT"},
+		{commit: 101, last: 101, xid: 5, micros: 3, message: "COMMIT"},
+		{commit: 91, last: 90, micros: 3, message: "MESSAGE"},
+		{commit: 50, last: 50, xid: 9, micros: 2, snapshot: true},
+		{commit: 50, last: 50, xid: 9, micros: 2},
+	} {
+		if got, ok, err := parsePosition(p.value()); err != nil || !ok || got != p {
+			t.Errorf("%+v comes back as %+v (%v, %v)", p, got, ok, err)
+		}
+	}
+	if _, ok, err := parsePosition(schema.Value{}); ok || err != nil {
+		t.Errorf("no offset: %v, %v", ok, err)
+	}
+	if _, _, err := parsePosition(schema.MapValue(nil)); err == nil {
+		t.Error("an offset without an lsn is taken")
+	}
+}
+
+func fuzzTable(f *testing.F) *table {
+	rel := &relation{oid: 1, schema: "s", name: "t", identity: 'f', columns: []relColumn{{"id", oidInt4, -1, true}, {"a", oidText, -1, true}, {"n", oidNumeric, -1, true}, {"ts", oidTimestamptz, -1, true}, {"b", oidBytea, -1, true}}}
+	t, _, err := benchSettings.compile(rel, &described{pk: []string{"id"}}, nil, sourceSchema)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return t
+}
+
+// FuzzTuple: any bytes where a row belongs make a row or an error, and a row is one of
+// the table's.
+func FuzzTuple(f *testing.F) {
+	tab := fuzzTable(f)
+	f.Add(appendTuple(nil, "1", "a", "1.5", "2024-01-01 00:00:00+00", `\x00`))
+	f.Add(appendTuple(nil, "1", "\x00n", "\x00u", "infinity", "\x00u"))
+	f.Add([]byte{0, 5, 't', 0xff, 0xff, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		v, _, err := tab.row(&schema.Arena{}, &cursor{b: b}, nil)
+		if err == nil {
+			if err := schema.Validate(tab.Layout.Row, v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// FuzzRelation: any bytes where a table's announcement belongs.
+func FuzzRelation(f *testing.F) {
+	b := binary.BigEndian.AppendUint32(nil, 7)
+	b = append(b, "s\x00t\x00d\x00\x01\x01id\x00"...)
+	b = binary.BigEndian.AppendUint32(b, oidInt4)
+	f.Add(binary.BigEndian.AppendUint32(b, 0xffffffff))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if rel, err := parseRelation(b); err == nil {
+			_, _, _ = benchSettings.compile(rel, &described{}, nil, sourceSchema)
+		}
+	})
+}
+
+// FuzzCopyRow: any bytes where a line of COPY belongs.
+func FuzzCopyRow(f *testing.F) {
+	tab := fuzzTable(f)
+	f.Add([]byte("1\ta\\tb\t1.5\t2024-01-01 00:00:00+00\t\\\\x00\n"))
+	f.Add([]byte("\\N\t\\N\t\\N\t\\N\t\\N\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if v, _, err := tab.copyRow(&schema.Arena{}, b); err == nil {
+			if err := schema.Validate(tab.Layout.Row, v); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// FuzzTexts: any text where an array, an hstore, an interval, a time or a default belongs.
+func FuzzTexts(f *testing.F) {
+	for _, s := range []string{`{a,"b"}`, `"a"=>"b"`, "1 day 00:00:01", "2024-01-01 00:00:00+00 BC", "'a'::text", "12:00:00+02"} {
+		f.Add([]byte(s))
+	}
+	ds := []decoder{array(decodeText, ','), hstoreJSON, hstoreMap, intervalMicros, intervalText, zonedTimestamp(6), isoTimestamp(-1, false), zonedTime, dateDecoder(schema.Int32Value),
+		timestampDecoder(nanosPerSec, schema.Int64Value), timeDecoder(1e6, schema.Int64Value), bytea(binaryBase64), decodeBits, decodePoint(pointSchema), moneyText(2), fixedDecimal(2)}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, d := range ds {
+			_, _ = d(&schema.Arena{}, b)
+		}
+		_, _ = defaultOf(string(b), schema.StringSchema, decodeText)
+	})
+}
