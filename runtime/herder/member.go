@@ -212,6 +212,14 @@ func (m *member) stay(ctx context.Context, at membership) error {
 	tick := time.NewTicker(m.heartbeat)
 	defer tick.Stop()
 	alive := time.Now() // when the last heartbeat that was answered was sent
+	warned := false     // of this outage
+	warn := func(err error) {
+		if !warned {
+			warned = true
+			m.lg.Warn("heartbeats to the group's coordinator fail; without one for the session timeout the tasks here are abandoned",
+				"group", m.group, "session", m.session, "err", err)
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -234,16 +242,16 @@ func (m *member) stay(ctx context.Context, at membership) error {
 		case out:
 			return fmt.Errorf("no heartbeat was answered for %v, the group's session timeout: %w", m.session, errors.Join(err, context.DeadlineExceeded))
 		case err != nil:
-			m.lg.Warn("heartbeat to the group's coordinator", "group", m.group, "err", err)
+			warn(err)
 			continue
 		}
 		switch err := kerr.ErrorForCode(resp.ErrorCode); {
 		case err == nil:
-			alive = sent
+			alive, warned = sent, false
 		case errors.Is(err, kerr.RebalanceInProgress):
 			return errRejoin
 		case kerr.IsRetriable(err):
-			m.lg.Warn("heartbeat to the group's coordinator", "group", m.group, "err", err)
+			warn(err)
 		default:
 			return fmt.Errorf("heartbeat to group %s: %w", m.group, err)
 		}

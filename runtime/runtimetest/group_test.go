@@ -1,0 +1,273 @@
+package runtimetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"millrace/log"
+	"millrace/log/logtest"
+	"millrace/runtime"
+	"millrace/runtime/herder"
+)
+
+// overTCP opens the embedded log as another process does: as a cluster behind an
+// address. What it dials goes through line, which can be cut.
+func overTCP(t testing.TB, l *log.Log, via *line) *log.Log {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), Wait)
+	defer cancel()
+	remote, err := log.Open(ctx, log.Config{Seeds: []string{l.Addr()}, ClientOpts: []kgo.Opt{kgo.Dialer(via.dial)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), Wait)
+		defer cancel()
+		if err := remote.Close(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	return remote
+}
+
+// A line carries connections until it is cut. A cut line is silent: what was open
+// stays open and nothing comes through, as with a broken switch.
+type line struct {
+	mu   sync.Mutex // guards the fields below
+	cut  bool
+	open []net.Conn
+}
+
+func (l *line) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cut {
+		return nil, errors.New("the line is cut")
+	}
+	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
+	if err == nil {
+		l.open = append(l.open, c)
+	}
+	return c, err
+}
+
+func (l *line) setCut(cut bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cut = cut
+	for _, c := range l.open {
+		c.Close()
+	}
+	l.open = nil
+}
+
+// listening is a log in memory with a port.
+func listening(t testing.TB) *log.Log {
+	return logtest.New(t, func(c *log.Config) { c.Listeners = []string{"127.0.0.1:0"} })
+}
+
+// owners are the workers that run a connector's tasks, by task.
+func owners(h *herder.Herder, name string) map[int]string {
+	out := map[int]string{}
+	st, err := h.Status(context.Background(), name)
+	if err != nil {
+		return out
+	}
+	for _, ts := range st.Tasks {
+		if ts.State == runtime.Running {
+			out[ts.ID] = ts.WorkerID
+		}
+	}
+	return out
+}
+
+func spread(h *herder.Herder, name string, tasks, workers int) bool {
+	by := map[string]int{}
+	o := owners(h, name)
+	for _, w := range o {
+		by[w]++
+	}
+	return len(o) == tasks && len(by) == workers
+}
+
+func TestASecondWorkerJoinsOverTCP(t *testing.T) {
+	l := listening(t)
+	s1, s2 := NewSource(), NewSource()
+	for _, s := range []*Source{s1, s2} {
+		s.Pause.Store(int64(time.Millisecond))
+	}
+	h1 := Worker(t, l, Plugins(t, s1.Plugin("Numbers")))
+	Create(t, h1, "c", "connector.class", "Numbers", "topic", "n", "tasks.max", "4", "tasks", "4")
+	Until(t, "four tasks to run here", func() bool { return spread(h1, "c", 4, 1) })
+
+	h2 := Worker(t, overTCP(t, l, &line{}), Plugins(t, s2.Plugin("Numbers")))
+	Until(t, "the tasks to be shared out", func() bool { return spread(h1, "c", 4, 2) && spread(h2, "c", 4, 2) })
+
+	group, err := l.Admin().DescribeGroups(context.Background(), "millrace")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if g := group["millrace"]; g.ProtocolType != "connect" || g.Protocol != "sessioned" || len(g.Members) != 2 {
+		t.Errorf("group of type %q, protocol %q with %d members, want connect, sessioned, 2", g.ProtocolType, g.Protocol, len(g.Members))
+	}
+	// Each answers for all; the one that does not lead says who does.
+	if st, err := h2.Status(context.Background(), "c"); err != nil || st.Connector.State != runtime.Running || len(st.Tasks) != 4 {
+		t.Errorf("the second worker's status: %+v, %v", st, err)
+	}
+	_, _, err = h2.PutConfig(context.Background(), "d", map[string]string{"connector.class": "Numbers", "topic": "d"}, "", true)
+	var forward *runtime.ForwardError
+	if !errors.As(err, &forward) || forward.URL != "http://"+h1.WorkerID()+"/" || !errors.As(err, new(*runtime.ConflictError)) {
+		t.Errorf("a worker that does not lead answers %v", err)
+	}
+	// When it goes, its work comes back.
+	Close(t, h2)
+	Until(t, "the tasks to be back", func() bool { return spread(h1, "c", 4, 1) })
+	if s1.Twice() || s2.Twice() {
+		t.Error("a task ran twice in one worker")
+	}
+	for task := range 4 {
+		n1, n2 := s1.Committed("c", task), s2.Committed("c", task)
+		if max(n1, n2) == 0 {
+			t.Errorf("task %d never committed", task)
+		}
+	}
+	checkNumbers(t, l, "n", 100)
+}
+
+// A connector that another worker owns is planned there, and its tasks still run.
+func TestAConnectorOfAnotherWorkerIsPlannedThere(t *testing.T) {
+	l := listening(t)
+	source := NewSource()
+	p := Plugins(t, source.Plugin("Numbers"))
+	h1 := Worker(t, l, p)
+	h2 := Worker(t, overTCP(t, l, &line{}), p)
+	for i := range 4 {
+		Create(t, h1, fmt.Sprintf("c%d", i), "connector.class", "Numbers", "topic", "n", "count", "10")
+	}
+	Until(t, "all connectors and tasks to run, on both", func() bool {
+		by := map[string]int{}
+		for i := range 4 {
+			st, err := h2.Status(context.Background(), fmt.Sprintf("c%d", i))
+			if err != nil || st.Connector.State != runtime.Running || len(st.Tasks) != 1 || st.Tasks[0].State != runtime.Running {
+				return false
+			}
+			by[st.Connector.WorkerID]++
+		}
+		return len(by) == 2
+	})
+}
+
+// worker-log/1: a worker that is cut off stops within its session, and after its
+// return each task runs once.
+func TestAWorkerThatIsCutOffStops(t *testing.T) {
+	l := listening(t)
+	s1, s2 := NewSource(), NewSource()
+	for _, s := range []*Source{s1, s2} {
+		s.Pause.Store(int64(time.Millisecond))
+	}
+	settings := []string{"session.timeout.ms", "6000", "heartbeat.interval.ms", "100", "task.shutdown.graceful.timeout.ms", "500"}
+	h1 := Worker(t, l, Plugins(t, s1.Plugin("Numbers")), settings...)
+	cable := &line{}
+	h2 := Worker(t, overTCP(t, l, cable), Plugins(t, s2.Plugin("Numbers")), settings...)
+	Create(t, h1, "c", "connector.class", "Numbers", "topic", "n", "tasks.max", "2", "tasks", "2")
+	Until(t, "a task on each", func() bool { return spread(h1, "c", 2, 2) })
+	var moved int
+	for task, w := range owners(h1, "c") {
+		if w == h2.WorkerID() {
+			moved = task
+		}
+	}
+
+	cable.setCut(true)
+	Until(t, "the other worker to take over", func() bool { return owners(h1, "c")[moved] == h1.WorkerID() })
+	Until(t, "the cut off worker to have let go", func() bool {
+		n := s2.Emitted.Load()
+		time.Sleep(20 * time.Millisecond)
+		return s2.Emitted.Load() == n
+	})
+	told := s2.Committed("c", moved)
+	Until(t, "the task to go on here", func() bool { return s1.Committed("c", moved) > told })
+
+	before := generation(t, l)
+	cable.setCut(false)
+	Until(t, "a task on each again", func() bool { return spread(h1, "c", 2, 2) && spread(h2, "c", 2, 2) })
+	if n := generation(t, l) - before; n > 3 {
+		t.Errorf("%d rebalances after the return: one for the return, one for what is given up and one for what is taken", n)
+	}
+	if s1.Twice() || s2.Twice() {
+		t.Error("a task ran twice in one worker")
+	}
+	checkNumbers(t, l, "n", 100)
+	// What the old owner had committed was not written over what the new one did.
+	offsets, err := h1.Offsets(context.Background(), "c")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range offsets {
+		task, _ := o.Partition.Lookup("task")
+		n, _ := o.Offset.Lookup("n")
+		if n.Int() < told && int(task.Int()) == moved {
+			t.Errorf("the offset went back to %d from %d", n.Int(), told)
+		}
+	}
+}
+
+// generation is the workers' generation, as their reports say it.
+func generation(t *testing.T, l *log.Log) int32 {
+	t.Helper()
+	var last int32
+	for _, r := range Records(t, l, "connect-status") {
+		var g int32
+		if i := indexAfter(string(r.Value), `"generation":`); i >= 0 {
+			fmt.Sscanf(string(r.Value)[i:], "%d", &g)
+		}
+		last = max(last, g)
+	}
+	return last
+}
+
+func indexAfter(s, what string) int {
+	for i := 0; i+len(what) <= len(s); i++ {
+		if s[i:i+len(what)] == what {
+			return i + len(what)
+		}
+	}
+	return -1
+}
+
+// A worker that dies without a word, and comes back: nothing is lost, in order.
+func TestKillAndRestartLosesNothing(t *testing.T) {
+	l := listening(t)
+	for round := range 3 {
+		source := NewSource()
+		cable := &line{}
+		remote := overTCP(t, l, cable)
+		h := Start(t, remote, Plugins(t, source.Plugin("Numbers")), "session.timeout.ms", "6000",
+			"task.shutdown.graceful.timeout.ms", "200", "offset.flush.timeout.ms", "500")
+		select {
+		case <-h.Ready():
+		case <-time.After(Wait):
+			t.Fatal("the worker is not ready")
+		}
+		if round == 0 {
+			Create(t, h, "c", "connector.class", "Numbers", "topic", "n", "batch", "100")
+		}
+		Until(t, "records and a commit", func() bool {
+			return source.Emitted.Load() > 2000 && source.Committed("c", 0) > source.Starts()[0]
+		})
+		if round > 0 && source.Starts()[0] == 0 {
+			t.Error("the source began anew")
+		}
+		cable.setCut(true) // nothing of it reaches the log any more
+		Close(t, h)
+	}
+	duplicates := checkNumbers(t, l, "n", 2000)
+	t.Logf("%d records, %d of them twice", len(Records(t, l, "n")), duplicates)
+}
