@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -21,7 +22,7 @@ const bulkPath = "/_bulk?filter_path=errors,items.*.status,items.*.error"
 func (t *task) send(ctx context.Context, j *job) {
 	whole := len(j.batches) == 1
 	first := j.batches[0]
-	err := t.sendAll(ctx, j)
+	err := t.sendGuarded(ctx, j)
 	whole = whole && len(j.batches) <= 1
 	t.mu.Lock()
 	switch {
@@ -46,6 +47,18 @@ func (t *task) send(ctx context.Context, j *job) {
 	case t.wake <- struct{}{}:
 	default:
 	}
+}
+
+// sendGuarded is sendAll with a panic, which is a bug of ours, made an error of this
+// task: it must not end the process and all other tasks with it.
+func (t *task) sendGuarded(ctx context.Context, j *job) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			t.lg.Error("sending documents panicked", "panic", p, "stack", string(debug.Stack()))
+			err = fmt.Errorf("sending documents panicked: %v", p)
+		}
+	}()
+	return t.sendAll(ctx, j)
 }
 
 // sendAll sends until each record is stored or refused. What is in j.batches when it

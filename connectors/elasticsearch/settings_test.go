@@ -77,6 +77,89 @@ func TestKeysAndIDs(t *testing.T) {
 	}
 }
 
+// TestRoutedTopics has records whose topic a transform has changed: the index follows
+// the new name, the offsets belong to the old one.
+func TestRoutedTopics(t *testing.T) {
+	s := newStub(t)
+	run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL), false, tp(0))
+	for o := range int64(4) {
+		r := at(doc("k", fmt.Sprint(o)), 0, o)
+		r.Topic = fmt.Sprint("Routed-", o%2)
+		run.Put([]schema.Record{r})
+	}
+	run.FlushTo(tp(0), 4)
+	run.Close(false, tp(0))
+	for index, want := range map[string]string{"routed-0": "2", "routed-1": "3"} {
+		if got := s.texts(index, "text"); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s holds %q", index, got)
+		}
+	}
+	keyless := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL, "key.ignore", "true"), false, tp(0))
+	r := at(doc("k", "x"), 0, 9)
+	r.Topic = "keyless"
+	keyless.Put([]schema.Record{r})
+	keyless.FlushTo(tp(0), 10)
+	keyless.Close(false, tp(0))
+	if s.source("keyless", "orders+0+9") == "" {
+		t.Error("the id is not made of the record's place in the log")
+	}
+}
+
+// TestNodes has two nodes, one of which is down.
+func TestNodes(t *testing.T) {
+	s := newStub(t)
+	down := httptest.NewServer(nil)
+	down.Close()
+	put(t, s, []string{"connection.url", down.URL + "," + s.URL, "max.retries", "3"}, doc("a", "1"), doc("b", "2"))
+	if got := s.texts("orders", "text"); len(got) != 2 {
+		t.Errorf("stored %q", got)
+	}
+}
+
+// TestPanic has a bug in a sender: the task fails and the process goes on.
+func TestPanic(t *testing.T) {
+	s := newStub(t)
+	run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL), false, tp(0))
+	run.Put([]schema.Record{at(doc("a", "1"), 0, 0)})
+	run.FlushTo(tp(0), 1)
+	s.set(func() {
+		s.item = func(int, stubItem) (int, *serverError) {
+			return 429, &serverError{Type: "es_rejected_execution_exception"}
+		}
+	})
+	run.Task.(*task).wait = func(context.Context, time.Duration) error { panic("a bug") }
+	err := fails(t, run, []schema.Record{at(doc("b", "1"), 0, 1)})
+	if !strings.Contains(err.Error(), "panicked: a bug") || connectors.IsRetriable(err) {
+		t.Errorf("got %v", err)
+	}
+	run.Close(true, tp(0))
+}
+
+// FuzzAnswer feeds what a server may send to a bulk of three items: whatever it is,
+// each item is done, refused, or still there.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte(`{"errors":true,"items":[{"index":{"status":201}},{"delete":{"status":404}},{"index":{"status":400,"error":{"type":"mapper_parsing_exception","reason":"r","caused_by":{"type":"x"}}}}]}`))
+	f.Add([]byte(`{"errors":false}`))
+	f.Add([]byte(`{"items":[{},{"a":{"error":"text"}},{"index":{"status":409}}]}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		tk := &task{lg: slog.New(slog.DiscardHandler), client: &client{nodes: "x"}, busy: map[uint64]int{}}
+		p := &partition{tp: tp(0)}
+		b := &batch{body: []byte("abc")}
+		for i := range int64(3) {
+			r := at(doc("k", "x"), 0, i)
+			tk.waiting++
+			b.items = append(b.items, item{part: p, number: p.take(i), start: int(i), end: int(i) + 1, versioned: true, hash: 7, record: r})
+		}
+		_, _, err := tk.answered(b, answer{status: 200, body: body})
+		if len(b.items) > 0 && err == nil {
+			t.Fatalf("%d items are left without a cause", len(b.items))
+		}
+		if tk.waiting != len(b.items)+len(tk.refusals) || len(b.body) != len(b.items) {
+			t.Fatalf("%d wait, %d are left with %d bytes, %d refused", tk.waiting, len(b.items), len(b.body), len(tk.refusals))
+		}
+	})
+}
+
 func TestUpsert(t *testing.T) {
 	s := newStub(t)
 	part := schema.NewStruct("").Field("text", schema.StringSchema).Field("more", schema.StringSchema).Build()

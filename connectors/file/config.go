@@ -2,6 +2,7 @@ package file
 
 import (
 	"fmt"
+	"strings"
 
 	"millrace/connectors"
 	"millrace/schema"
@@ -81,7 +82,8 @@ func allowed(files connectors.Files, path string) (string, error) {
 	}
 	abs, err := files.Check(path)
 	if err != nil {
-		return "", connectors.Failed(&outside, err, fmt.Sprintf("file %q is refused", path), "")
+		cause, remedy, _ := strings.Cut(err.Error(), "; ") // it names the roots and how to change them
+		return "", connectors.Failed(&outside, nil, cause, remedy)
 	}
 	return abs, nil
 }
