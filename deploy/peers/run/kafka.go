@@ -2,6 +2,7 @@ package run
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
@@ -32,8 +33,14 @@ func Kafka(ctx context.Context, dir, settings string) (*Server, error) {
 				return err
 			}
 			defer c.Close()
-			_, err = kadm.NewClient(c).ListTopics(ctx)
-			return err
+			adm := kadm.NewClient(c)
+			if _, err := adm.ListTopics(ctx); err != nil {
+				return err
+			}
+			// Groups are served a moment later than topics. These five names fall into the five partitions of the offsets
+			// topic, which comes into being with this question.
+			groups, err := adm.DescribeGroups(ctx, "0", "1", "2", "3", "4")
+			return errors.Join(err, groups.Error())
 		}
 		return nil
 	})
