@@ -379,8 +379,8 @@ func allDocs(t *testing.T, url, index string) map[string]int {
 			ID   string `json:"_scroll_id"`
 			Hits struct {
 				Hits []struct {
-					ID     string `json:"_id"`
-					Source struct{ N int }
+					ID     string          `json:"_id"`
+					Source struct{ N int } `json:"_source"`
 				}
 			}
 		}
