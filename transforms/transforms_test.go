@@ -47,7 +47,7 @@ func TestTombstonesPass(t *testing.T) {
 	headers := []schema.Header{{Key: "h", Value: schema.StringValue("v")}}
 	for _, c := range []struct{ class, config string }{
 		{"InsertField$Value", "static.field=a\nstatic.value=b"}, {"ReplaceField$Value", "exclude=x"}, {"MaskField$Value", "fields=x"}, {"ExtractField$Value", "field=x"},
-		{"Cast$Value", "spec=x:int32"}, {"Flatten$Value", ""},
+		{"Cast$Value", "spec=x:int32"}, {"Flatten$Value", ""}, {"TimestampConverter$Value", "field=x\ntarget.type=Date"},
 	} {
 		for _, valueSchema := range []*schema.Schema{nil, s} {
 			r := schema.Record{Topic: "t", Partition: 2, Timestamp: 5, Key: key, ValueSchema: valueSchema, Headers: headers}
@@ -60,11 +60,19 @@ func TestTombstonesPass(t *testing.T) {
 			}
 		}
 	}
-	for _, valueSchema := range []*schema.Schema{nil, s} {
-		_, _, err := newTransform(t, "ValueToKey", "fields=id").Apply(schema.Record{ValueSchema: valueSchema})
-		if _, ok := err.(*schema.DataError); !ok {
-			t.Errorf("ValueToKey on a tombstone: %v, want a data error", err)
+	for class, config := range map[string]string{"ValueToKey": "fields=id", "HeaderFrom$Value": "fields=id\nheaders=h\noperation=copy"} {
+		for _, valueSchema := range []*schema.Schema{nil, s} {
+			_, _, err := newTransform(t, class, config).Apply(schema.Record{ValueSchema: valueSchema})
+			if _, ok := err.(*schema.DataError); !ok {
+				t.Errorf("%s on a tombstone: %v, want a data error", class, err)
+			}
 		}
+	}
+	if out, _, err := newTransform(t, "SetSchemaMetadata$Value", "schema.name=n").Apply(schema.Record{}); err != nil || !out.Value.IsNull() || out.ValueSchema != nil {
+		t.Errorf("SetSchemaMetadata on a tombstone: %v", err)
+	}
+	if out, _, err := newTransform(t, "HoistField$Value", "field=v").Apply(schema.Record{}); err != nil || len(out.Value.Entries()) != 1 {
+		t.Errorf("HoistField on a tombstone: %v", err)
 	}
 }
 
@@ -203,11 +211,11 @@ func BenchmarkTransforms(b *testing.B) {
 		{"RegexRouter", "regex=ord(.*)\nreplacement=x-$1"}, {"InsertField$Value", "static.field=a\nstatic.value=b"}, {"ReplaceField$Value", "exclude=x"},
 		{"MaskField$Value", "fields=x"}, {"ExtractField$Value", "field=id"}, {"ValueToKey", "fields=id"},
 		{"Cast$Value", "spec=x:string"}, {"Flatten$Value", ""}, {"HoistField$Value", "field=f"}, {"HeaderFrom$Value", "fields=x\nheaders=h\noperation=move"},
-		{"SetSchemaMetadata$Value", "schema.name=n"}, {"InsertHeader", "header=h\nvalue.literal=1"}, {"DropHeaders", "headers=h"},
+		{"SetSchemaMetadata$Value", "schema.name=n"}, {"InsertHeader", "header=h\nvalue.literal=1"}, {"DropHeaders", "headers=h"}, {"TimestampRouter", ""}, {"TimestampConverter$Value", "field=x\ntarget.type=string\nformat=yyyy-MM-dd"},
 	} {
 		b.Run(c.class, func(b *testing.B) {
 			tr := newTransform(b, c.class, c.config)
-			r := schema.Record{Topic: "orders", ValueSchema: s, Value: v}
+			r := schema.Record{Topic: "orders", Timestamp: 1709210096789, ValueSchema: s, Value: v}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, _, err := tr.Apply(r); err != nil {

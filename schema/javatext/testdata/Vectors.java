@@ -1,7 +1,8 @@
 import java.util.*;
 import java.util.regex.*;
 
-/** Makes regex.jsonl and floats.txt: java Vectors.java regex | gzip -9n > regex.jsonl.gz; java Vectors.java floats > floats.txt. */
+/** Makes regex.jsonl and floats.txt: java Vectors.java regex | gzip -9n > regex.jsonl.gz; java Vectors.java floats > floats.txt;
+ * java -Duser.language=en -Duser.country=US Vectors.java dates > dates.jsonl. */
 public class Vectors {
     static String q(String s) {
         StringBuilder b = new StringBuilder("\"");
@@ -14,7 +15,7 @@ public class Vectors {
     }
 
     public static void main(String[] a) {
-        if (a[0].equals("floats")) floats(); else regex();
+        if (a[0].equals("floats")) floats(); else if (a[0].equals("dates")) dates(); else regex();
     }
 
     static void regex() {
@@ -65,5 +66,38 @@ public class Vectors {
         for (int i = 0; i < 300; i++) fs.add(Float.intBitsToFloat(r.nextInt()));
         for (int i = 0; i < 200; i++) fs.add((float) (r.nextInt(2000000) / Math.pow(10, r.nextInt(12))));
         for (float f : fs) System.out.println("f " + Integer.toHexString(Float.floatToIntBits(f)) + " " + f);
+    }
+
+    static void dates() {
+        String[] patterns = {"yyyy-MM-dd HH:mm:ss.SSS", "yyyy-MM-dd'T'HH:mm:ss.SSS'Z'", "yyyyMMdd", "yyyyMMddHHmmss", "yy/M/d h:mm a", "EEE, d MMM yyyy HH:mm:ss Z", "EEEE d MMMM yyyy G", "yyyy-MM-dd'T'HH:mm:ssX", "yyyy-MM-dd'T'HH:mm:ss.SSSXXX",
+            "D yyyy", "k:mm", "K:mm a", "hh 'o''clock' a, zzzz", "z", "zzzz", "w W F u", "YYYY-'W'ww-u", "S", "SSSSSS", "''yyyy''", "HH", "yyyy", "M", "LLL", "dd.MM.yyyy HH:mm", "yyyy.MM.dd HH", "yyyyy", "y", "", "X", "XX", "b", "'open", "XXXX", "yyyy-MM-dd HH:mm:ss z", "'Q'"};
+        long[] moments = {0, 1709210096789L, -1, -86400000L, 951782399999L, 253402300799999L, -62135596800000L, -62135596800001L, -12219292800000L, -12219292800001L, 1735603199000L, 1703980800000L, 1704067199999L, 43200000L, 1000};
+        String[] texts = {"2024-02-29 12:34:56.789", "2024-02-29T12:34:56.789Z", "20240229", "20240229123456", "24/2/9 1:05 pm", "99/12/31 12:00 AM", "Thu, 29 Feb 2024 12:34:56 +0130", "Thursday 29 February 2024 AD", "1 January 44 BC", "2024-02-29T12:34:56Z", "2024-02-29T12:34:56+01",
+            "2024-02-29T12:34:56.789+01:30", "60 2024", "24:00", "0:15 PM", "12 o'clock PM, Coordinated Universal Time", "2024-13-45 25:61:61.1", "2024-02-29", "x", "", " 2024 ", "2024-02-29 12:34:56.789 and more", "-1", "123456789", "Feb", "february", "29.02.2024 07:08", "2024-02-29 12:34:56 PST", "2024-02-29 12:34:56 GMT+02:00", "1500-01-01 00:00:00.000", "+0100", "-08:00", "Q"};
+        for (String p : patterns) {
+            java.text.SimpleDateFormat f;
+            try {
+                f = new java.text.SimpleDateFormat(p);
+            } catch (IllegalArgumentException e) {
+                System.out.println("{\"pattern\":" + q(p) + ",\"error\":" + q(e.getMessage()) + "}");
+                continue;
+            }
+            f.setTimeZone(TimeZone.getTimeZone("UTC"));
+            StringBuilder b = new StringBuilder("{\"pattern\":" + q(p) + ",\"format\":{");
+            for (int i = 0; i < moments.length; i++) b.append(i == 0 ? "" : ",").append("\"").append(moments[i]).append("\":").append(q(f.format(new Date(moments[i]))));
+            b.append("},\"parse\":{");
+            for (int i = 0; i < texts.length; i++) {
+                String r;
+                f = new java.text.SimpleDateFormat(p);
+                f.setTimeZone(TimeZone.getTimeZone("UTC"));
+                try {
+                    r = String.valueOf(f.parse(texts[i]).getTime());
+                } catch (java.text.ParseException e) {
+                    r = "null";
+                }
+                b.append(i == 0 ? "" : ",").append(q(texts[i])).append(":").append(r);
+            }
+            System.out.println(b.append("}}"));
+        }
     }
 }
