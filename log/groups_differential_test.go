@@ -88,7 +88,7 @@ func (d *dialogue) wait(p pending) kmsg.Response {
 
 var (
 	memberIDs = regexp.MustCompile(`(app|one|two)-[0-9a-zA-Z_-]{22,36}`)
-	texts     = regexp.MustCompile(`"ErrorMessage":"[^"]*"`)
+	texts     = regexp.MustCompile(`"ErrorMessage":"(?:[^"\\]|\\.)*"`)
 	throttle  = regexp.MustCompile(`"(ThrottleMillis|UnknownTags)":(\d+|\{\}),?`)
 )
 

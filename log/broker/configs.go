@@ -60,6 +60,10 @@ func (s *Server) topicConfigs(req *kmsg.DescribeConfigsRequest, q *kmsg.Describe
 	return out, nil
 }
 
+// indirect are configurations whose broker-wide name has no default in Kafka: another one has
+// (log.retention.hours for log.retention.ms), which clients are not told.
+var indirect = []string{"flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms"}
+
 func (s *Server) describeConfig(req *kmsg.DescribeConfigsRequest, d *catalog.Config, value string, source catalog.Source) kmsg.DescribeConfigsResponseResourceConfig {
 	c := kmsg.NewDescribeConfigsResponseResourceConfig()
 	c.Value, c.Source, c.ConfigType = &value, kmsg.ConfigSource(source), kmsg.ConfigType(d.Kind)
@@ -84,7 +88,9 @@ func (s *Server) describeConfig(req *kmsg.DescribeConfigsRequest, d *catalog.Con
 	if v, from := s.cat.Config(nil, d); from == catalog.FromBroker {
 		synonym(d.Synonym, v, from)
 	}
-	synonym(d.Synonym, d.Default, catalog.FromDefault)
+	if !slices.Contains(indirect, d.Name) {
+		synonym(d.Synonym, d.Default, catalog.FromDefault)
+	}
 	return c
 }
 
@@ -187,7 +193,7 @@ func (s *Server) alter(set map[string]string, name string, op kmsg.IncrementalAl
 		return nil
 	}
 	if value == nil {
-		return &catalog.Error{Code: kerr.InvalidConfig, Reason: "Null value not supported for : " + name}
+		return &catalog.Error{Code: kerr.InvalidRequest, Reason: "Null value not supported for : " + name}
 	}
 	switch op {
 	case kmsg.IncrementalAlterConfigOpSet:

@@ -133,10 +133,12 @@ func (f *fetching) part(topic *catalog.Topic, missing int16, q *kmsg.FetchReques
 		Committed: f.req.IsolationLevel == 1, DivergedEpoch: -1, DivergedEnd: -1,
 	}
 	if topic == nil {
+		out.Committed = true // Kafka gives an empty list here, and null elsewhere
 		return nil, missing
 	}
 	p := topic.Partition(q.Partition)
 	if p == nil {
+		out.Committed = true
 		return nil, kerr.UnknownTopicOrPartition.Code
 	}
 	if code := checkEpoch(p, q.CurrentLeaderEpoch); code != 0 {
@@ -150,7 +152,7 @@ func (f *fetching) part(topic *catalog.Topic, missing int16, q *kmsg.FetchReques
 		}
 	}
 	iso := store.ReadUncommitted
-	if out.Committed {
+	if f.req.IsolationLevel == 1 {
 		iso = store.ReadCommitted
 	}
 	s, err := p.Read(q.FetchOffset, store.ReadOpts{MaxBytes: max(0, min(int(q.PartitionMaxBytes), left)), MinOne: first, Isolation: iso})

@@ -148,11 +148,21 @@ func (s *Server) appendPart(c *call, d *produced, topic *catalog.Topic, missing 
 	}
 	a, err := p.Append(views, store.AppendOpts{Origin: store.FromClient})
 	if err != nil {
+		r.LogStart = logStartOf(p, err)
 		return err
 	}
 	r.Base, r.LogAppendTime, r.LogStart = a.Base, a.Timestamp, a.LogStart
 	d.waits = append(d.waits, durableWait{p, a.End})
 	return nil
+}
+
+// logStartOf is the log start that goes with a refusal: Kafka tells it when the records were looked at.
+func logStartOf(p *store.Partition, err error) int64 {
+	switch code, _ := batch.CodeOf(err); code {
+	case batch.InvalidRecord, batch.InvalidTimestamp, batch.OutOfOrderSequence, batch.InvalidProducerEpoch, batch.InvalidTxnState:
+		return p.LogStart()
+	}
+	return -1
 }
 
 // failed is the first refusal among the partitions.

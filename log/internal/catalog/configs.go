@@ -38,7 +38,7 @@ type Config struct {
 
 const forever = "9223372036854775807"
 
-// Configs lists every topic configuration of Kafka 4.3, by name.
+// Configs lists every topic configuration of Kafka 4.4, by name.
 var Configs = []Config{
 	{"cleanup.policy", "log.cleanup.policy", List, "delete", "Whether old segments are deleted, compacted, or both.", subset("delete", "compact"), func(c *store.PartitionConfig, v string) {
 		c.Delete, c.Compact = has(v, "delete"), has(v, "compact")
@@ -48,15 +48,17 @@ var Configs = []Config{
 	{"compression.type", "compression.type", String, "producer", "Accepted; batches are kept as they were sent.", oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), nil},
 	{"compression.zstd.level", "compression.zstd.level", Int, "3", "Accepted; batches are kept as they were sent.", between(-131072, 22), nil},
 	{"delete.retention.ms", "log.cleaner.delete.retention.ms", Long, "86400000", "How long a delete marker stays in a compacted topic after the first pass that saw it.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.DeleteRetention = ms(v) }},
+	{"errors.deadletterqueue.group.enable", "", Bool, "false", "Accepted; there are no share groups.", boolean, nil},
 	{"file.delete.delay.ms", "log.segment.delete.delay.ms", Long, "60000", "Accepted; files go when their last reader is done.", between(0, math.MaxInt64), nil},
 	{"flush.messages", "log.flush.interval.messages", Long, forever, "Accepted; log.fsync decides when records are synced.", between(1, math.MaxInt64), nil},
 	{"flush.ms", "log.flush.interval.ms", Long, forever, "Accepted; log.fsync decides when records are synced.", between(0, math.MaxInt64), nil},
-	{"follower.replication.throttled.replicas", "follower.replication.throttled.replicas", List, "", "Accepted; there are no replicas.", nil, nil},
+	{"follower.replication.throttled.replicas", "", List, "", "Accepted; there are no replicas.", nil, nil},
 	{"index.interval.bytes", "log.index.interval.bytes", Int, "4096", "Bytes of log per entry of the offset index.", between(0, math.MaxInt32), func(c *store.PartitionConfig, v string) { c.IndexInterval = int(num(v)) }},
-	{"leader.replication.throttled.replicas", "leader.replication.throttled.replicas", List, "", "Accepted; there are no replicas.", nil, nil},
+	{"leader.replication.throttled.replicas", "", List, "", "Accepted; there are no replicas.", nil, nil},
 	{"local.retention.bytes", "log.local.retention.bytes", Long, "-2", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
 	{"local.retention.ms", "log.local.retention.ms", Long, "-2", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
 	{"max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", Long, forever, "Longest time a record may stay uncompacted.", between(1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.MaxCompactionLag = limit(v) }},
+	{"max.decompressed.message.bytes", "max.decompressed.message.bytes", Int, "2147483639", "Accepted; what a batch may unpack to has a limit of its own.", between(0, math.MaxInt32), nil},
 	{"max.message.bytes", "message.max.bytes", Int, "16777216", "Largest batch that is taken.", between(0, math.MaxInt32), func(c *store.PartitionConfig, v string) { c.MaxMessageBytes = int(num(v)) }},
 	{"message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms", Long, "3600000", "How far a record's timestamp may lie in the future.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.TimestampAfter = limit(v) }},
 	{"message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms", Long, forever, "How far a record's timestamp may lie in the past.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.TimestampBefore = limit(v) }},
@@ -67,6 +69,8 @@ var Configs = []Config{
 	{"min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", Long, "0", "Shortest time a record stays uncompacted.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.MinCompactionLag = ms(v) }},
 	{"min.insync.replicas", "min.insync.replicas", Int, "1", "Accepted; there is one replica, and it syncs before it acknowledges.", between(1, math.MaxInt32), nil},
 	{"preallocate", "log.preallocate", Bool, "false", "Accepted; space is always reserved ahead.", boolean, nil},
+	{"remote.copy.lag.bytes", "log.remote.copy.lag.bytes", Long, "-1", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
+	{"remote.copy.lag.ms", "log.remote.copy.lag.ms", Long, "0", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
 	{"remote.log.copy.disable", "", Bool, "false", "Accepted; there is no remote storage.", boolean, nil},
 	{"remote.log.delete.on.disable", "", Bool, "false", "Accepted; there is no remote storage.", boolean, nil},
 	{"remote.storage.enable", "", Bool, "false", "Accepted; there is no remote storage.", boolean, nil},
