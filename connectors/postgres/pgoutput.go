@@ -108,12 +108,12 @@ func parseRelation(b []byte) (*relation, error) {
 }
 
 // row makes a row of a tuple. old are the fields of the row before, or nil: what a
-// change left alone and the server did not send is taken from there. nan is a
-// column whose number became null because it was none, or -1.
-func (t *table) row(a *schema.Arena, c *cursor, old []schema.Value) (v schema.Value, nan int, err error) {
-	nan = -1
+// change left alone and the server did not send is taken from there. lost is a
+// column whose value its type cannot say, or -1.
+func (t *table) row(a *schema.Arena, c *cursor, old []schema.Value) (v schema.Value, lost int, err error) {
+	lost = -1
 	if n := int(c.u16()); n != len(t.columns) || c.bad {
-		return v, nan, fmt.Errorf("table %s: a row of %d columns, but the table was announced with %d", t, n, len(t.columns))
+		return v, lost, fmt.Errorf("table %s: a row of %d columns, but the table was announced with %d", t, n, len(t.columns))
 	}
 	fields := a.Values(len(t.Layout.Row.Fields()))
 	for i := range t.columns {
@@ -136,22 +136,22 @@ func (t *table) row(a *schema.Arena, c *cursor, old []schema.Value) (v schema.Va
 			if col.field < 0 || c.bad {
 				continue
 			}
-			value, isNaN, err := col.value(a, text)
+			value, lossy, err := col.value(a, text)
 			if err != nil {
-				return v, nan, err
+				return v, lost, err
 			}
-			if isNaN {
-				nan = i
+			if lossy {
+				lost = i
 			}
 			fields[col.field] = value
 		default:
 			if !c.bad {
-				return v, nan, fmt.Errorf("table %s: column %q comes in the unknown form %q", t, col.name, kind)
+				return v, lost, fmt.Errorf("table %s: column %q comes in the unknown form %q", t, col.name, kind)
 			}
 		}
 	}
 	if c.bad {
-		return v, nan, errShort
+		return v, lost, errShort
 	}
-	return a.Struct(t.Layout.Row, fields), nan, nil
+	return a.Struct(t.Layout.Row, fields), lost, nil
 }

@@ -93,6 +93,9 @@ func (s *settings) compile(rel *relation, cat *described, types map[uint32]*type
 					col.decode = s.changeText(full, m.length, col.decode)
 				}
 				col.held = s.held(sc)
+				if m.binary {
+					col.held = s.binary.value(&schema.Arena{}, s.placeholder)
+				}
 				if _, hasDefault := sc.Default(); !sc.Optional() && !hasDefault {
 					col.null, col.needed = zeroOf(sc), true
 				}
@@ -246,15 +249,18 @@ type valueError struct {
 func (e *valueError) Error() string { return fmt.Sprintf("column %q %v", e.column, e.err) }
 func (e *valueError) Unwrap() error { return e.err }
 
-// value makes a column's value of its text. What is no number where numbers cannot
-// say it is null, where null may stand.
-func (c *column) value(a *schema.Arena, text []byte) (schema.Value, bool, error) {
-	v, err := c.decode(a, text)
-	if err != nil {
-		if errors.Is(err, errNaN) && !c.needed {
-			return schema.Value{}, true, nil
-		}
-		return schema.Value{}, false, &valueError{c.name, err}
+// value makes a column's value of its text. What its type cannot say (NaN in a
+// decimal, a time beyond 64 bits) is null where null may stand, which lossy reports;
+// in a required column a time is held to the last that can be said.
+func (c *column) value(a *schema.Arena, text []byte) (v schema.Value, lossy bool, err error) {
+	v, err = c.decode(a, text)
+	switch {
+	case err == nil:
+		return v, false, nil
+	case !c.needed && (errors.Is(err, errNaN) || errors.Is(err, errBeyond)):
+		return schema.Value{}, true, nil
+	case errors.Is(err, errBeyond):
+		return v, true, nil
 	}
-	return v, false, nil
+	return schema.Value{}, false, &valueError{c.name, err}
 }

@@ -168,7 +168,7 @@ func (sn *snapshot) take(b []byte) error {
 		}
 	}
 	size := len(b)
-	row, nan, err := sn.table.copyRow(&sn.build.Arena, b)
+	row, lost, err := sn.table.copyRow(&sn.build.Arena, b)
 	var ve *valueError
 	if errors.As(err, &ve) {
 		return sn.t.refuse(sn.table, ve, "the snapshot")
@@ -176,7 +176,7 @@ func (sn *snapshot) take(b []byte) error {
 	if err != nil {
 		return err
 	}
-	sn.t.warnNaN(sn.table, nan)
+	sn.t.warnLossy(sn.table, lost)
 	sn.rows++
 	src := sn.mid
 	if sn.rows == 1 {
@@ -194,8 +194,8 @@ func (sn *snapshot) take(b []byte) error {
 
 // copyRow makes a row of a line of COPY's text format: fields between tabs, \N for
 // null, backslash escapes (Postgres's documentation of COPY). It changes b.
-func (t *table) copyRow(a *schema.Arena, b []byte) (v schema.Value, nan int, err error) {
-	nan = -1
+func (t *table) copyRow(a *schema.Arena, b []byte) (v schema.Value, lost int, err error) {
+	lost = -1
 	if n := len(b); n > 0 && b[n-1] == '\n' {
 		b = b[:n-1]
 	}
@@ -206,7 +206,7 @@ func (t *table) copyRow(a *schema.Arena, b []byte) (v schema.Value, nan int, err
 		end := bytes.IndexByte(b, '\t')
 		last := i == len(t.columns)-1
 		if end < 0 != last {
-			return v, nan, fmt.Errorf("table %s: a row of another number of columns than %d", t, len(t.columns))
+			return v, lost, fmt.Errorf("table %s: a row of another number of columns than %d", t, len(t.columns))
 		}
 		text := b
 		if !last {
@@ -219,16 +219,16 @@ func (t *table) copyRow(a *schema.Arena, b []byte) (v schema.Value, nan int, err
 			}
 			text = unescape(text)
 		}
-		value, isNaN, err := col.value(a, text)
+		value, lossy, err := col.value(a, text)
 		if err != nil {
-			return v, nan, err
+			return v, lost, err
 		}
-		if isNaN {
-			nan = i
+		if lossy {
+			lost = i
 		}
 		fields[col.field] = value
 	}
-	return a.Struct(t.Layout.Row, fields), nan, nil
+	return a.Struct(t.Layout.Row, fields), lost, nil
 }
 
 // unescape undoes COPY's escapes in place.

@@ -97,24 +97,34 @@ func (c *clock) moment() envelope.Moment {
 // reset has the next moment read anew: after a wait.
 func (c *clock) reset() { c.n = 0 }
 
-// The records of logical messages.
-var (
-	messageKey   = schema.NewStruct("io.debezium.connector.postgresql.MessageKey").Version(1).Field("prefix", schema.OptionalString).Build()
-	messageBlock = schema.NewStruct("io.debezium.connector.postgresql.Message").Version(1).
-			Field("prefix", schema.OptionalString).Field("content", schema.OptionalBytes).Build()
-	messageValue = schema.NewStruct("io.debezium.connector.postgresql.MessageValue").Version(1).
-			Field("op", schema.StringSchema).Field("ts_ms", schema.OptionalInt64).Field("source", sourceSchema).
-			Field("transaction", envelope.Transaction).Field("message", messageBlock).Build()
-)
+var messageKey = schema.NewStruct("io.debezium.connector.postgresql.MessageKey").Version(1).Field("prefix", schema.OptionalString).Build()
 
-// logicalMessage makes the record of one.
-func logicalMessage(topic, prefix string, content []byte, source schema.Value, at envelope.Moment) schema.Record {
+// A messageLayout makes the records of logical messages, whose content comes in the
+// form of binary.handling.mode.
+type messageLayout struct {
+	topic        string
+	mode         binaryMode
+	block, value *schema.Schema
+}
+
+func (s *settings) newMessageLayout() messageLayout {
+	l := messageLayout{topic: s.naming.Topic("message"), mode: s.binary}
+	l.block = schema.NewStruct("io.debezium.connector.postgresql.Message").Version(1).
+		Field("prefix", schema.OptionalString).Field("content", s.binarySchema().Optional().Build()).Build()
+	l.value = schema.NewStruct("io.debezium.connector.postgresql.MessageValue").Version(1).
+		Field("op", schema.StringSchema).Field("ts_ms", schema.OptionalInt64).Field("source", sourceSchema).
+		Field("transaction", envelope.Transaction).Field("message", l.block).Build()
+	return l
+}
+
+// record makes a message's record; content may be kept.
+func (l *messageLayout) record(a *schema.Arena, prefix string, content []byte, source schema.Value, at envelope.Moment) schema.Record {
 	name := schema.StringValue(prefix)
 	return schema.Record{
-		Topic: topic, Partition: schema.NoPartition, Timestamp: schema.NoTimestamp,
+		Topic: l.topic, Partition: schema.NoPartition, Timestamp: schema.NoTimestamp,
 		KeySchema: messageKey, Key: schema.StructValue(messageKey, []schema.Value{name}),
-		ValueSchema: messageValue,
-		Value: schema.StructValue(messageValue, []schema.Value{envelope.OpMessage, at.Millis, source, {},
-			schema.StructValue(messageBlock, []schema.Value{name, schema.BytesValue(content)})}),
+		ValueSchema: l.value,
+		Value: schema.StructValue(l.value, []schema.Value{envelope.OpMessage, at.Millis, source, {},
+			schema.StructValue(l.block, []schema.Value{name, l.mode.value(a, content)})}),
 	}
 }

@@ -333,11 +333,11 @@ func (r *reader) decode(t *table, at lsn, kind byte, c *cursor) error {
 	var before, after schema.Value
 	form := c.u8()
 	if form == 'K' || form == 'O' {
-		v, nan, err := t.row(a, c, nil)
+		v, lost, err := t.row(a, c, nil)
 		if err != nil {
 			return err
 		}
-		r.t.warnNaN(t, nan)
+		r.t.warnLossy(t, lost)
 		before = v
 	}
 	ch := cdc.Change{Table: &t.Table, Source: r.block.at(a, t.schemaValue, t.nameValue, at), At: r.clock.moment()}
@@ -360,11 +360,11 @@ func (r *reader) decode(t *table, at lsn, kind byte, c *cursor) error {
 	if full {
 		old = before.Fields()
 	}
-	after, nan, err := t.row(a, c, old)
+	after, lost, err := t.row(a, c, old)
 	if err != nil {
 		return err
 	}
-	r.t.warnNaN(t, nan)
+	r.t.warnLossy(t, lost)
 	ch.After = after
 	if kind == msgInsert {
 		r.events.Create(&ch)
@@ -437,7 +437,8 @@ func (r *reader) logical(ctx context.Context, at lsn, c *cursor) error {
 			r.block.begin(max(r.micros, r.pos.micros), 0, r.last)
 		}
 		empty := schema.StringValue("")
-		r.build.Add(logicalMessage(r.t.messageTopic, prefix, r.build.Arena.Copy(content), r.block.at(&r.build.Arena, empty, empty, at), r.clock.moment()))
+		a := &r.build.Arena
+		r.build.Add(r.t.messages.record(a, prefix, a.Copy(content), r.block.at(a, empty, empty, at), r.clock.moment()))
 		r.build.Grow(len(content) + rowOverhead)
 	}
 	if inTx {
@@ -514,12 +515,12 @@ func (t *task) refuse(tab *table, err *valueError, where string) error {
 	return connectors.Failed(reasonData, err, fmt.Sprintf("table %s at %s", tab, where), "")
 }
 
-// warnNaN says once a column that numbers became null in it.
-func (t *task) warnNaN(tab *table, column int) {
+// warnLossy says once of a column that it held what its type cannot say.
+func (t *task) warnLossy(tab *table, column int) {
 	if column < 0 {
 		return
 	}
-	t.warnOnce("nan "+tab.String()+tab.columns[column].name, "NaN or infinity sent as null: a decimal has none; decimal.handling.mode=string or double has",
+	t.warnOnce("lossy "+tab.String()+tab.columns[column].name, "a value was sent as null, or held to the last that can be said: NaN in a decimal (decimal.handling.mode=string has it), or a time beyond 64 bits of its unit",
 		slog.String("table", tab.String()), slog.String("column", tab.columns[column].name))
 }
 

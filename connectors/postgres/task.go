@@ -18,13 +18,13 @@ import (
 
 // A task captures one database.
 type task struct {
-	s            *settings
-	cc           connectors.Context
-	lg           *slog.Logger
-	partition    schema.Value
-	headers      []schema.Header
-	messageTopic string
-	warned       map[string]bool // of the goroutine that reads
+	s         *settings
+	cc        connectors.Context
+	lg        *slog.Logger
+	partition schema.Value
+	headers   []schema.Header
+	messages  messageLayout
+	warned    map[string]bool // of the goroutine that reads
 
 	confirmed atomic.Uint64 // the LSN up to which the log has stored everything
 }
@@ -34,7 +34,7 @@ func newTask(cc connectors.Context, v config.Values) (connectors.SourceTask, err
 	if len(errs) > 0 {
 		return nil, connectors.BadConfig(errs[0])
 	}
-	t := &task{s: s, cc: cc, lg: cc.Log, partition: cdc.ServerPartition(s.prefix), messageTopic: s.naming.Topic("message"), warned: map[string]bool{}}
+	t := &task{s: s, cc: cc, lg: cc.Log, partition: cdc.ServerPartition(s.prefix), messages: s.newMessageLayout(), warned: map[string]bool{}}
 	if t.lg == nil {
 		t.lg = slog.New(slog.DiscardHandler)
 	}

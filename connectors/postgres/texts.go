@@ -123,7 +123,7 @@ func array(elem decoder, delim byte) decoder {
 				vals = append(vals, schema.Value{})
 			} else {
 				v, err := elem(a, item)
-				if errors.Is(err, errNaN) {
+				if errors.Is(err, errNaN) || errors.Is(err, errBeyond) {
 					v, err = schema.Value{}, nil
 				}
 				if err != nil {

@@ -11,8 +11,7 @@ import (
 )
 
 // What the infinities of dates and timestamps become: Debezium's sentinels of the
-// stream. Timestamps that do not fit the unit's 64 bits become the largest or
-// smallest number, which no other timestamp has.
+// stream.
 const (
 	infiniteDate    = -2147472692
 	negInfiniteDate = -2147472691
@@ -26,8 +25,9 @@ const (
 )
 
 var (
-	errTime = errors.New("is no date or time of the ISO style")
-	bc      = []byte(" BC")
+	errTime   = errors.New("is no date or time of the ISO style")
+	errBeyond = errors.New("does not fit 64 bits of its unit")
+	bc        = []byte(" BC")
 )
 
 // civilDays is the number of days from 1970-01-01 to a date of the proleptic
@@ -111,23 +111,23 @@ func cutTime(b []byte) (us int64, rest []byte, ok bool) {
 	return us, b, true
 }
 
-// dateDays reads a date; infinite says that it is one of the infinities.
-func dateDays(b []byte) (days int64, infinite bool, err error) {
+// dateDays reads a date.
+func dateDays(b []byte) (int64, error) {
 	switch str(b) {
 	case "infinity":
-		return infiniteDate, true, nil
+		return infiniteDate, nil
 	case "-infinity":
-		return negInfiniteDate, true, nil
+		return negInfiniteDate, nil
 	}
 	body, isBC := bytes.CutSuffix(b, bc)
 	y, m, d, rest, ok := cutDate(body)
 	if !ok || len(rest) > 0 {
-		return 0, false, fmt.Errorf("%q %w", clip(b), errTime)
+		return 0, fmt.Errorf("%q %w", clip(b), errTime)
 	}
 	if isBC {
 		y = 1 - y
 	}
-	return civilDays(y, m, d), false, nil
+	return civilDays(y, m, d), nil
 }
 
 // An instant is a timestamp as days and microseconds of the day, which holds all
@@ -198,13 +198,16 @@ func parseZone(b []byte) (int64, bool) {
 	return off, true
 }
 
-// in is the instant in units of a second's parts, clamped to 64 bits.
-func (t instant) in(perSecond int64) int64 {
-	switch t.inf {
-	case 1:
-		return scaleSentinel(infiniteMicros, perSecond)
-	case -1:
-		return scaleSentinel(negInfinite, perSecond)
+// in is the instant in units of a second's parts. What does not fit 64 bits is held
+// to the largest or smallest number, and false.
+func (t instant) in(perSecond int64) (int64, bool) {
+	switch {
+	case t.inf != 0 && perSecond > 1e6: // the sentinels are of microseconds
+		return limit64(t.inf > 0), true
+	case t.inf > 0:
+		return infiniteMicros / (1e6 / perSecond), true
+	case t.inf < 0:
+		return negInfinite / (1e6 / perSecond), true
 	}
 	perDay := perSecond * 86400
 	sub := t.us
@@ -213,30 +216,25 @@ func (t instant) in(perSecond int64) int64 {
 	} else {
 		sub = t.us * (perSecond / 1e6)
 	}
-	limit := math.MaxInt64/perDay - 1
+	last := math.MaxInt64/perDay - 1
 	switch {
-	case t.days > limit:
-		if t.days == limit+1 && sub <= math.MaxInt64-(limit+1)*perDay {
-			return (limit+1)*perDay + sub
-		}
+	case t.days == last+1 && sub <= math.MaxInt64-(last+1)*perDay:
+	case t.days > last, t.days < -last:
+		return limit64(t.days > 0), false
+	}
+	return t.days*perDay + sub, true
+}
+
+func limit64(largest bool) int64 {
+	if largest {
 		return math.MaxInt64
-	case t.days < -limit:
-		return math.MinInt64
 	}
-	return t.days*perDay + sub
+	return math.MinInt64
 }
 
-func scaleSentinel(micros, perSecond int64) int64 {
-	if perSecond == 1000 {
-		return micros / 1000
-	}
-	return micros
-}
-
-// days32 makes a date decoder of value.
 func dateDecoder(value func(int32) schema.Value) decoder {
 	return func(_ *schema.Arena, b []byte) (schema.Value, error) {
-		n, _, err := dateDays(b)
+		n, err := dateDays(b)
 		return value(int32(n)), err
 	}
 }
@@ -247,7 +245,11 @@ func timestampDecoder(perSecond int64, value func(int64) schema.Value) decoder {
 		if err != nil {
 			return schema.Value{}, err
 		}
-		return value(t.in(perSecond)), nil
+		n, ok := t.in(perSecond)
+		if !ok {
+			err = fmt.Errorf("%q %w", clip(b), errBeyond)
+		}
+		return value(n), err
 	}
 }
 
@@ -313,10 +315,14 @@ func isoTimestamp(digits int, zoned bool) decoder {
 		switch {
 		case err != nil:
 			return schema.Value{}, err
-		case t.inf > 0:
-			return schema.StringValue("infinity"), nil
-		case t.inf < 0:
-			return schema.StringValue("-infinity"), nil
+		case t.inf != 0 && zoned:
+			return a.String(b), nil
+		case t.inf != 0: // the sentinel's own date, as Debezium has it
+			n, _ := t.in(1e6)
+			t = instant{days: n / microsPerDay, us: n % microsPerDay}
+			if t.us < 0 {
+				t.days, t.us = t.days-1, t.us+microsPerDay
+			}
 		}
 		var buf [40]byte
 		out := append(appendISODate(buf[:0], t.days), 'T')
@@ -342,12 +348,9 @@ func zonedTime(a *schema.Arena, b []byte) (schema.Value, error) {
 }
 
 func isoDate(a *schema.Arena, b []byte) (schema.Value, error) {
-	days, infinite, err := dateDays(b)
-	switch {
-	case err != nil:
+	days, err := dateDays(b)
+	if err != nil {
 		return schema.Value{}, err
-	case infinite:
-		return a.String(b), nil
 	}
 	var buf [24]byte
 	return a.String(append(appendISODate(buf[:0], days), 'Z')), nil
@@ -359,7 +362,7 @@ func isoTime(a *schema.Arena, b []byte) (schema.Value, error) {
 		return schema.Value{}, fmt.Errorf("%q %w", clip(b), errTime)
 	}
 	var buf [24]byte
-	return a.String(append(appendTime(buf[:0], us, -1), 'Z')), nil
+	return a.String(append(appendTime(buf[:0], us%microsPerDay, -1), 'Z')), nil // Java has no 24:00
 }
 
 // An interval is Postgres's three independent parts.

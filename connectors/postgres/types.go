@@ -38,6 +38,7 @@ type mapping struct {
 	// declared length, or 0.
 	text   bool
 	length int
+	binary bool // it comes in the form of binary.handling.mode
 }
 
 func plain(d decoder) func(*schema.Schema) decoder {
@@ -96,7 +97,7 @@ func (s *settings) mapType(types map[uint32]*typeInfo, oid uint32, mod int32) (m
 	case oidTsvector:
 		return str(envelope.TsvectorName), true
 	case oidBytea:
-		return mapping{schema: s.binarySchema(), decode: plain(bytea(s.binary))}, true
+		return mapping{schema: s.binarySchema(), decode: plain(bytea(s.binary)), binary: true}, true
 	case oidDate:
 		return s.mapDate(), true
 	case oidTime:
@@ -144,7 +145,7 @@ func (s *settings) mapType(types map[uint32]*typeInfo, oid uint32, mod int32) (m
 		return mapping{schema: envelope.Semantic(schema.String, envelope.JSONName), decode: plain(hstoreJSON)}, true
 	}
 	if s.unknown {
-		return mapping{schema: s.binarySchema(), decode: plain(opaque(s.binary))}, true
+		return mapping{schema: s.binarySchema(), decode: plain(opaque(s.binary)), binary: true}, true
 	}
 	return mapping{}, false
 }
@@ -242,7 +243,7 @@ func (s *settings) mapArray(types map[uint32]*typeInfo, oid uint32, mod int32) (
 		if !s.unknown {
 			return mapping{}, false
 		}
-		return mapping{schema: s.binarySchema(), decode: plain(opaque(s.binary))}, true
+		return mapping{schema: s.binarySchema(), decode: plain(opaque(s.binary)), binary: true}, true
 	}
 	inner, ok := s.mapType(types, oid, mod)
 	t := types[oid]
