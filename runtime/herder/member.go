@@ -152,6 +152,11 @@ func (m *member) join(ctx context.Context, last membership) (membership, error) 
 		p.Name, p.Metadata = name, appendMetadata(nil, md)
 		req.Protocols = append(req.Protocols, p)
 	}
+	if last.generation > 0 {
+		watching, stop := context.WithCancel(ctx)
+		defer stop()
+		go m.watch(watching, last)
+	}
 	resp, err := req.RequestWith(ctx, m.cl)
 	if err != nil {
 		return last, fmt.Errorf("join group %s: %w", m.group, err)
@@ -206,20 +211,52 @@ func (m *member) join(ctx context.Context, last membership) (membership, error) 
 	return now, m.owner.assigned(ctx, now, a)
 }
 
+// pulse follows whether the coordinator counts the member in.
+type pulse struct {
+	m      *member
+	at     membership
+	alive  time.Time // when the last heartbeat that was answered was sent
+	warned bool      // of this outage
+}
+
+// errSilent says that no heartbeat was answered for the session's time.
+var errSilent = errors.New("no heartbeat was answered for the group's session timeout")
+
+// beat sends one heartbeat. out says that the session is over: others may run what we
+// run. Otherwise err is the coordinator's answer, nil too where there was none.
+func (p *pulse) beat(ctx context.Context) (err error, out bool) {
+	sent := time.Now()
+	limited, cancel := context.WithDeadline(ctx, p.alive.Add(p.m.session))
+	defer cancel()
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.MemberID, req.Generation = p.m.group, p.at.id, p.at.generation
+	resp, err := req.RequestWith(limited, p.m.cl)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err(), false
+	case limited.Err() != nil:
+		return fmt.Errorf("%w (%v): %w", errSilent, p.m.session, errors.Join(err, limited.Err())), true
+	case err == nil:
+		err = kerr.ErrorForCode(resp.ErrorCode)
+		if err == nil || !kerr.IsRetriable(err) || errors.Is(err, kerr.RebalanceInProgress) {
+			p.alive, p.warned = sent, false
+			return err, false
+		}
+	}
+	if !p.warned {
+		p.warned = true
+		p.m.lg.Warn("heartbeats to the group's coordinator fail; without one for the session timeout the tasks here are abandoned",
+			"group", p.m.group, "session", p.m.session, "err", err)
+	}
+	return nil, false
+}
+
 // stay heartbeats until the generation ends: with errRejoin where the member shall
 // join again and keeps what it owns, with another error where it is out.
 func (m *member) stay(ctx context.Context, at membership) error {
 	tick := time.NewTicker(m.heartbeat)
 	defer tick.Stop()
-	alive := time.Now() // when the last heartbeat that was answered was sent
-	warned := false     // of this outage
-	warn := func(err error) {
-		if !warned {
-			warned = true
-			m.lg.Warn("heartbeats to the group's coordinator fail; without one for the session timeout the tasks here are abandoned",
-				"group", m.group, "session", m.session, "err", err)
-		}
-	}
+	p := pulse{m: m, at: at, alive: time.Now()}
 	for {
 		select {
 		case <-ctx.Done():
@@ -228,32 +265,34 @@ func (m *member) stay(ctx context.Context, at membership) error {
 			return errRejoin
 		case <-tick.C:
 		}
-		sent := time.Now()
-		// Past the session others may run what we run: out, whatever the reason.
-		limited, cancel := context.WithDeadline(ctx, alive.Add(m.session))
-		req := kmsg.NewPtrHeartbeatRequest()
-		req.Group, req.MemberID, req.Generation = m.group, at.id, at.generation
-		resp, err := req.RequestWith(limited, m.cl)
-		out := limited.Err() != nil
-		cancel()
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
+		switch err, out := p.beat(ctx); {
 		case out:
-			return fmt.Errorf("no heartbeat was answered for %v, the group's session timeout: %w", m.session, errors.Join(err, context.DeadlineExceeded))
-		case err != nil:
-			warn(err)
-			continue
-		}
-		switch err := kerr.ErrorForCode(resp.ErrorCode); {
-		case err == nil:
-			alive, warned = sent, false
+			return err
 		case errors.Is(err, kerr.RebalanceInProgress):
 			return errRejoin
-		case kerr.IsRetriable(err):
-			warn(err)
-		default:
+		case err != nil && ctx.Err() == nil:
 			return fmt.Errorf("heartbeat to group %s: %w", m.group, err)
+		}
+	}
+}
+
+// watch heartbeats while the member joins again, which may take as long as the
+// slowest member: what runs here goes on meanwhile, but not when the coordinator
+// does not answer any more. Any answer will do.
+func (m *member) watch(ctx context.Context, at membership) {
+	tick := time.NewTicker(m.heartbeat)
+	defer tick.Stop()
+	p := pulse{m: m, at: at, alive: time.Now()}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err, out := p.beat(ctx); out {
+			m.owner.lost(err)
+			m.requestRejoin() // what this join reports as owned no longer is
+			return
 		}
 	}
 }

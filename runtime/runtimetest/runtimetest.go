@@ -66,6 +66,16 @@ func Worker(t testing.TB, l *log.Log, p *runtime.Plugins, settings ...string) *h
 // Start is Worker without waiting.
 func Start(t testing.TB, l *log.Log, p *runtime.Plugins, settings ...string) *herder.Herder {
 	t.Helper()
+	h, err := open(t, l, p, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Close(t, h) })
+	return h
+}
+
+func open(t testing.TB, l *log.Log, p *runtime.Plugins, settings ...string) (*herder.Herder, error) {
+	t.Helper()
 	own := map[string]string{"offset.flush.interval.ms": "50", "heartbeat.interval.ms": "100"}
 	for i := 0; i+1 < len(settings); i += 2 {
 		own[settings[i]] = settings[i+1]
@@ -80,14 +90,9 @@ func Start(t testing.TB, l *log.Log, p *runtime.Plugins, settings ...string) *he
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), Wait)
 	defer cancel()
-	h, err := herder.Open(ctx, herder.Config{
+	return herder.Open(ctx, herder.Config{
 		Log: l, Plugins: p, Worker: w, Files: files, Logger: Logger(t), AdvertisedURL: fmt.Sprintf("http://worker-%d:8083/", ports.Add(1)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { Close(t, h) })
-	return h
 }
 
 // Close closes a worker, which must not take long.

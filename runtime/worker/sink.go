@@ -77,8 +77,8 @@ func (t *sinkTask) options() []kgo.Opt {
 		kgo.Balancers(kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()),
 		kgo.FetchMaxBytes(maxFetchBytes),
 		kgo.MaxConcurrentFetches(4),
-		kgo.ConsumeResetOffset(kgo.NoResetOffset().AtStart()), // out of range is decided here, see place
-		kgo.MetadataMaxAge(5 * time.Second),                   // topics may appear later
+		kgo.ConsumeResetOffset(kgo.NoResetOffset().AtStart()),                           // out of range is decided here, see place
+		kgo.MetadataMaxAge(5 * time.Second), kgo.MetadataMinAge(500 * time.Millisecond), // topics may appear later
 		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 			return at, t.ask(ctx, &call{open: at})
 		}),

@@ -1,0 +1,356 @@
+package runtimetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"millrace/connectors"
+	"millrace/log"
+	"millrace/log/logtest"
+	"millrace/runtime"
+	"millrace/runtime/herder"
+	"millrace/schema"
+)
+
+// produce writes records and waits for them.
+func produce(t testing.TB, l *log.Log, rs ...*kgo.Record) {
+	t.Helper()
+	cl, err := kgo.NewClient(append(l.ClientOpts(), kgo.AllowAutoTopicCreation(), kgo.RecordPartitioner(kgo.ManualPartitioner()))...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cl.Close()
+	if err := cl.ProduceSync(context.Background(), rs...).FirstErr(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// texts are JSON strings "0" to "n-1" for a topic's partition.
+func texts(topic string, partition int32, from, n int) []*kgo.Record {
+	out := make([]*kgo.Record, n)
+	for i := range out {
+		out[i] = &kgo.Record{Topic: topic, Partition: partition, Value: fmt.Appendf(nil, `"%d"`, from+i)}
+	}
+	return out
+}
+
+func makeTopic(t testing.TB, l *log.Log, topic string, partitions int32) {
+	t.Helper()
+	if err := l.EnsureTopic(context.Background(), topic, partitions, -1, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// committed is a sink's committed offset, -1 for none.
+func committed(t testing.TB, h *herder.Herder, name, topic string, partition int64) int64 {
+	t.Helper()
+	offsets, err := h.Offsets(context.Background(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range offsets {
+		tp, _ := o.Partition.Lookup("kafka_topic")
+		p, _ := o.Partition.Lookup("kafka_partition")
+		at, _ := o.Offset.Lookup("kafka_offset")
+		if tp.Str() == topic && p.Int() == partition {
+			return at.Int()
+		}
+	}
+	return -1
+}
+
+func TestASinkRedeliversWhatWasNotTaken(t *testing.T) {
+	l := logtest.New(t)
+	makeTopic(t, l, "n", 1)
+	sink := NewSink()
+	refused := 0
+	sink.Refuse = func(r *schema.Record) error {
+		if r.Value.Str() == "5" && refused < 3 {
+			refused++
+			return ErrRefused
+		}
+		return nil
+	}
+	h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
+	produce(t, l, texts("n", 0, 0, 10)...)
+	Create(t, h, "m", "connector.class", "Memory", "topics", "n")
+	Until(t, "all records", func() bool { return len(sink.Values()) >= 10 })
+	for i, v := range sink.Values() {
+		if v != fmt.Sprint(i) {
+			t.Fatalf("record %d is %s: %v", i, v, sink.Values())
+		}
+	}
+	if refused != 3 {
+		t.Errorf("refused %d times", refused)
+	}
+	Until(t, "the commit", func() bool { return committed(t, h, "m", "n", 0) == 10 })
+	Until(t, "an empty batch when nothing comes", func() bool { return sink.Empty.Load() > 0 })
+}
+
+func TestASinkCommitsOnlyWhatIsFlushed(t *testing.T) {
+	l := logtest.New(t)
+	makeTopic(t, l, "n", 1)
+	sink := NewSink()
+	sink.HoldFlush.Store(true)
+	h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
+	produce(t, l, texts("n", 0, 0, 10)...)
+	Create(t, h, "m", "connector.class", "Memory", "topics", "n")
+	Until(t, "all records", func() bool { return len(sink.Values()) == 10 })
+	time.Sleep(200 * time.Millisecond) // some commits
+	if at := committed(t, h, "m", "n", 0); at > 0 {
+		t.Fatalf("offset %d is committed, nothing was flushed", at)
+	}
+	// What was not flushed comes again.
+	if err := h.RestartTask(context.Background(), runtime.TaskID{Connector: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	Until(t, "all records again", func() bool { return len(sink.Values()) == 20 })
+	sink.HoldFlush.Store(false)
+	Until(t, "the commit", func() bool { return committed(t, h, "m", "n", 0) == 10 })
+	if err := h.RestartTask(context.Background(), runtime.TaskID{Connector: "m"}); err != nil {
+		t.Fatal(err)
+	}
+	produce(t, l, texts("n", 0, 10, 1)...)
+	Until(t, "the new record", func() bool { return slices.Contains(sink.Values(), "10") })
+	if n := len(sink.Values()); n != 21 {
+		t.Errorf("%d records, want 21", n)
+	}
+}
+
+// Records that no sink sees, because they are filtered or dead letters, do not hold
+// the commit back.
+func TestSkippedRecordsAreCommittedOver(t *testing.T) {
+	l := logtest.New(t)
+	makeTopic(t, l, "n", 1)
+	sink := NewSink()
+	h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
+	bad := &kgo.Record{Topic: "n", Value: []byte("not json")}
+	produce(t, l, append(texts("n", 0, 0, 2), bad, bad)...)
+	Create(t, h, "m", "connector.class", "Memory", "topics", "n", "errors.tolerance", "all")
+	Until(t, "the commit", func() bool { return committed(t, h, "m", "n", 0) == 4 })
+	if got := sink.Values(); !slices.Equal(got, []string{"0", "1"}) {
+		t.Errorf("taken: %v", got)
+	}
+}
+
+// worker-log/2 and 3: without tolerance the task fails and the offset stays before
+// the record; with it the record goes to the dead-letter topic as it was read, and
+// says what failed.
+func TestDeadLetters(t *testing.T) {
+	l := logtest.New(t)
+	makeTopic(t, l, "n", 1)
+	sink := NewSink()
+	h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
+	stamp := time.UnixMilli(1700000000123)
+	large := []byte(`{"open": "` + strings.Repeat("x", 900<<10))
+	bad := []*kgo.Record{
+		{Topic: "n", Value: []byte("not json"), Timestamp: stamp},
+		{Topic: "n", Key: []byte("\x00\x01"), Value: []byte(`"fine"`), Timestamp: stamp,
+			Headers: []kgo.RecordHeader{{Key: "h", Value: []byte("1")}, {Key: "null", Value: nil}}},
+		{Topic: "n", Value: large, Timestamp: stamp},
+	}
+	produce(t, l, append(texts("n", 0, 0, 1), bad...)...)
+	conf := []string{"connector.class", "Memory", "topics", "n", "key.converter", "org.apache.kafka.connect.json.JsonConverter",
+		"key.converter.schemas.enable", "false", "auto.restart", "false",
+		"errors.deadletterqueue.topic.name", "dead", "errors.deadletterqueue.context.headers.enable", "true"}
+	Create(t, h, "m", conf...)
+	AwaitState(t, h, "m", 0, runtime.Failed)
+	st, _ := h.Status(context.Background(), "m")
+	if trace := st.Tasks[0].Trace; !strings.Contains(trace, "topic n, partition 0, offset 1") || !strings.Contains(trace, "VALUE_CONVERTER") {
+		t.Errorf("trace %q does not say where and what", trace)
+	}
+	if at := committed(t, h, "m", "n", 0); at > 1 {
+		t.Errorf("offset %d is committed behind the record that failed", at)
+	}
+	if topics, _ := l.Admin().ListTopics(context.Background(), "dead"); topics["dead"].Err == nil {
+		t.Error("a dead letter without tolerance")
+	}
+
+	Create(t, h, "m", append(conf, "errors.tolerance", "all")...)
+	Until(t, "the commit", func() bool { return committed(t, h, "m", "n", 0) == 4 })
+	letters := Records(t, l, "dead")
+	if len(letters) != 3 {
+		t.Fatalf("%d dead letters, want 3", len(letters))
+	}
+	for i, r := range letters {
+		want := bad[i]
+		if string(r.Key) != string(want.Key) || (r.Key == nil) != (want.Key == nil) || string(r.Value) != string(want.Value) || !r.Timestamp.Equal(stamp) {
+			t.Errorf("letter %d: key %q, %d bytes of value, time %v", i, r.Key, len(r.Value), r.Timestamp)
+		}
+		for j, hd := range want.Headers {
+			if r.Headers[j].Key != hd.Key || string(r.Headers[j].Value) != string(hd.Value) || (r.Headers[j].Value == nil) != (hd.Value == nil) {
+				t.Errorf("letter %d: header %d is %+v, want %+v", i, j, r.Headers[j], hd)
+			}
+		}
+		got := map[string]string{}
+		for _, hd := range r.Headers[len(want.Headers):] {
+			got[strings.TrimPrefix(hd.Key, "__connect.errors.")] = string(hd.Value)
+		}
+		stage := "VALUE_CONVERTER"
+		if i == 1 {
+			stage = "KEY_CONVERTER"
+		}
+		for k, v := range map[string]string{"topic": "n", "partition": "0", "offset": fmt.Sprint(i + 1), "connector.name": "m", "task.id": "0", "stage": stage,
+			"class.name": "org.apache.kafka.connect.json.JsonConverter", "exception.class.name": "org.apache.kafka.connect.errors.DataException"} {
+			if got[k] != v {
+				t.Errorf("letter %d: %s is %q, want %q", i, k, got[k], v)
+			}
+		}
+		if len(got) != 10 || got["exception.message"] == "" || got["exception.stacktrace"] == "" {
+			t.Errorf("letter %d: headers %v", i, got)
+		}
+	}
+}
+
+// A letter that its topic cannot take is logged and counted: no endless loop.
+func TestADeadLetterThatIsTooLarge(t *testing.T) {
+	l := logtest.New(t)
+	makeTopic(t, l, "n", 1)
+	if err := l.EnsureTopic(context.Background(), "dead", 1, -1, map[string]string{"max.message.bytes": "1000"}); err != nil {
+		t.Fatal(err)
+	}
+	h := Worker(t, l, Plugins(t, NewSink().Plugin("Memory")))
+	produce(t, l, &kgo.Record{Topic: "n", Value: []byte("no json " + strings.Repeat("x", 5000))}, &kgo.Record{Topic: "n", Value: []byte("nor this")})
+	Create(t, h, "m", "connector.class", "Memory", "topics", "n", "errors.tolerance", "all", "errors.deadletterqueue.topic.name", "dead")
+	Until(t, "the commit", func() bool { return committed(t, h, "m", "n", 0) == 2 })
+	if n := len(Records(t, l, "dead")); n != 1 {
+		t.Errorf("%d dead letters, want the small one", n)
+	}
+	if State(h, "m", 0) != runtime.Running {
+		t.Error("the task failed")
+	}
+}
+
+// worker-log/4: retention passes the consumer.
+func TestRetentionPassesTheConsumer(t *testing.T) {
+	for _, c := range []struct {
+		reset string
+		first string // the first value that comes; "" fails
+	}{{"earliest", "6"}, {"latest", "10"}, {"none", ""}} {
+		t.Run(c.reset, func(t *testing.T) {
+			ctx := context.Background()
+			l := logtest.New(t)
+			makeTopic(t, l, "n", 1)
+			sink := NewSink()
+			h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
+			produce(t, l, texts("n", 0, 0, 3)...)
+			Create(t, h, "m", "connector.class", "Memory", "topics", "n", "auto.restart", "false")
+			Until(t, "the commit", func() bool { return committed(t, h, "m", "n", 0) == 3 })
+			if err := h.SetTargetState(ctx, "m", runtime.StoppedTarget); err != nil {
+				t.Fatal(err)
+			}
+			AwaitState(t, h, "m", -1, runtime.Stopped)
+			Until(t, "the task to be gone", func() bool { return State(h, "m", 0) == "" && groupEmpty(t, l, "connect-m") })
+			produce(t, l, texts("n", 0, 3, 7)...)
+			offsets := kadm.Offsets{}
+			offsets.AddOffset("n", 0, 6, -1)
+			if _, err := l.Admin().DeleteRecords(ctx, offsets); err != nil {
+				t.Fatal(err)
+			}
+			Create(t, h, "m", "connector.class", "Memory", "topics", "n", "auto.restart", "false", "consumer.override.auto.offset.reset", c.reset)
+			if err := h.SetTargetState(ctx, "m", runtime.Started); err != nil {
+				t.Fatal(err)
+			}
+			if c.first == "" {
+				AwaitState(t, h, "m", 0, runtime.Failed)
+				st, _ := h.Status(ctx, "m")
+				if !strings.Contains(st.Tasks[0].Trace, "records 3-5 of n-0 are gone") {
+					t.Errorf("trace %q does not name what is lost", st.Tasks[0].Trace)
+				}
+				return
+			}
+			Until(t, "the new position", func() bool { return committed(t, h, "m", "n", 0) == 10 })
+			produce(t, l, texts("n", 0, 10, 1)...)
+			Until(t, "the next record", func() bool { return slices.Contains(sink.Values(), "10") })
+			if got := sink.Values()[3]; got != c.first {
+				t.Errorf("it goes on with %s, want %s: %v", got, c.first, sink.Values())
+			}
+		})
+	}
+}
+
+func groupEmpty(t testing.TB, l *log.Log, group string) bool {
+	t.Helper()
+	g, err := l.Admin().DescribeGroups(context.Background(), group)
+	return err == nil && len(g[group].Members) == 0
+}
+
+func TestTasksOfASinkShareItsPartitions(t *testing.T) {
+	l := logtest.New(t)
+	makeTopic(t, l, "n", 4)
+	sink := NewSink()
+	h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
+	Create(t, h, "m", "connector.class", "Memory", "topics.regex", "n|other.*", "tasks.max", "2")
+	var rs []*kgo.Record
+	for p := range int32(4) {
+		rs = append(rs, texts("n", p, 0, 50)...)
+	}
+	produce(t, l, rs...)
+	Until(t, "all records", func() bool { return len(sink.Values()) >= 200 })
+	AwaitState(t, h, "m", 1, runtime.Running)
+	if len(sink.Values()) != 200 {
+		t.Errorf("%d records, want 200: some came twice", len(sink.Values()))
+	}
+	if len(sink.Lost()) > 0 {
+		t.Errorf("lost: %v", sink.Lost())
+	}
+	if sink.Overlap() {
+		t.Error("two methods of one task ran at once")
+	}
+	// A topic that appears later is found.
+	makeTopic(t, l, "other", 1)
+	produce(t, l, texts("other", 0, 0, 1)...)
+	Until(t, "the other topic's record", func() bool { return len(sink.Values()) > 200 })
+	if err := h.Delete(context.Background(), "m"); err != nil {
+		t.Fatal(err)
+	}
+	Until(t, "all partitions to be closed", func() bool { return groupEmpty(t, l, "connect-m") })
+}
+
+// A sink that knows better than the group where to start is believed.
+func TestASinkMayChooseWhereToStart(t *testing.T) {
+	l := logtest.New(t)
+	makeTopic(t, l, "n", 1)
+	sink := NewSink()
+	sink.Start = func(parts []connectors.TopicPartition) (map[connectors.TopicPartition]int64, error) {
+		return map[connectors.TopicPartition]int64{parts[0]: 7}, nil
+	}
+	h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
+	produce(t, l, texts("n", 0, 0, 10)...)
+	Create(t, h, "m", "connector.class", "Memory", "topics", "n")
+	Until(t, "the records", func() bool { return len(sink.Values()) == 3 })
+	if sink.Values()[0] != "7" {
+		t.Errorf("%v", sink.Values())
+	}
+	broken := errors.New("no such directory")
+	sink.Start = func([]connectors.TopicPartition) (map[connectors.TopicPartition]int64, error) {
+		return nil, connectors.BadConfig(broken)
+	}
+	Create(t, h, "b", "connector.class", "Memory", "topics", "n")
+	AwaitState(t, h, "b", 0, runtime.Failed)
+	if st, _ := h.Status(context.Background(), "b"); st.Tasks[0].Trace != broken.Error() {
+		t.Errorf("trace %q", st.Tasks[0].Trace)
+	}
+}
+
+// A topic that is made after the sink is found soon.
+func TestASinkWaitsForItsTopic(t *testing.T) {
+	l := logtest.New(t)
+	sink := NewSink()
+	h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
+	Create(t, h, "m", "connector.class", "Memory", "topics", "later")
+	AwaitState(t, h, "m", 0, runtime.Running)
+	makeTopic(t, l, "later", 1)
+	produce(t, l, texts("later", 0, 0, 1)...)
+	begun := time.Now()
+	Until(t, "the record", func() bool { return len(sink.Values()) == 1 })
+	t.Logf("found after %v", time.Since(begun))
+}
