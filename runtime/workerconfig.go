@@ -44,13 +44,14 @@ var (
 	topicTracking  = config.Key[bool]{Name: "topic.tracking.enable", Doc: "Whether the topics that each connector uses are recorded.", Default: true, Importance: config.Low}
 	trackingReset  = config.Key[bool]{Name: "topic.tracking.allow.reset", Doc: "Whether clients may forget the topics that a connector used.", Default: true, Importance: config.Low}
 	overridePolicy = config.Key[string]{Name: "connector.client.config.override.policy", Doc: "Which client settings a connector may override: All, None or Principal.", Default: "All", Importance: config.Medium, Check: config.OneOf("All", "None", "Principal")}
+	autoRestart    = config.Key[bool]{Name: "auto.restart", Doc: "Whether connectors and tasks that failed are restarted by themselves where that can help.", Default: true}
 	fileRoots      = config.Key[[]string]{Name: "file.roots", Doc: "Folders whose files connectors may open. Default: the working directory and the folder files in the data directory."}
 )
 
 var workerDef = config.Define(groupID, configTopic, configReplication, offsetTopic, offsetPartitions, offsetReplication,
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
-	flushInterval, flushTimeout, taskGrace, topicCreation, topicTracking, trackingReset, overridePolicy, fileRoots).
+	flushInterval, flushTimeout, taskGrace, topicCreation, topicTracking, trackingReset, overridePolicy, autoRestart, fileRoots).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
 		"plugin.discovery":          "plugins are part of the binary",
@@ -71,7 +72,7 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 var passedOn = []string{"bootstrap.servers", "listeners", "admin.listeners", "rest.", "access.control.", "response.http.", "ssl.", "sasl.",
 	"security.protocol", "client.id", "producer.", "consumer.", "admin.", "log.", "schema.registry.", "insecure", "config.providers",
 	"exactly.once.source.support", "inter.worker.", "request.timeout.ms", "retry.backoff", "reconnect.backoff", "socket.connection.",
-	"connections.max.idle.ms", "metadata.", "key.converter.", "value.converter.", "header.converter.", "config.storage.", "offset.storage.", "status.storage.", "auto.restart", "data.dir"}
+	"connections.max.idle.ms", "metadata.", "key.converter.", "value.converter.", "header.converter.", "config.storage.", "offset.storage.", "status.storage.", "data.dir"}
 
 // WorkerConfig is a worker's configuration, read and checked. It is immutable.
 type WorkerConfig struct {
@@ -141,7 +142,7 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		TopicCreation: topicCreation.Get(v), TopicTracking: topicTracking.Get(v), TrackingReset: trackingReset.Get(v),
 		OverridePolicy: overridePolicy.Get(v),
 		KeyConverter:   string(keyConverter.Get(v)), ValueConverter: string(valueConverter.Get(v)), HeaderConverter: string(headerConverter.Get(v)),
-		AutoRestart: properties["auto.restart"] != "false",
+		AutoRestart: autoRestart.Get(v),
 		FileRoots:   fileRoots.Get(v),
 		Properties:  maps.Clone(properties),
 	}

@@ -9,8 +9,10 @@ import (
 
 	"millrace/connectors"
 	"millrace/runtime"
+	"millrace/runtime/settings"
 	"millrace/runtime/store"
 	"millrace/runtime/worker"
+	"millrace/schema/config"
 )
 
 // state is what the loop owns.
@@ -378,6 +380,14 @@ func (h *Herder) taskState(t *worker.Task, st runtime.State, err error) {
 	})
 }
 
+// wantsRestart reports whether a connector's parts may be restarted by themselves.
+func wantsRestart(conf map[string]string) bool {
+	v, _ := autoRestart.Parse(conf)
+	return settings.AutoRestart.Get(v)
+}
+
+var autoRestart = config.Define(settings.AutoRestart)
+
 // failed remembers a failure and has again called, in the loop, when it is time to try
 // once more.
 func (h *Herder) failed(o *outcome, err error, c *store.Connector, again func()) {
@@ -385,7 +395,7 @@ func (h *Herder) failed(o *outcome, err error, c *store.Connector, again func())
 		o.restarts = 0
 	}
 	o.err = err
-	if !h.cfg.Worker.AutoRestart || c.Config["auto.restart"] == "false" {
+	if !h.cfg.Worker.AutoRestart || !wantsRestart(c.Config) {
 		return
 	}
 	wait, ok := nextRestart(err, o.restarts)

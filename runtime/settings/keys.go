@@ -36,6 +36,8 @@ var (
 	Predicates   = config.Key[[]string]{Name: "predicates", Doc: "Names of the predicates that transforms refer to; each has its settings under predicates.NAME.", EmptyDefault: true, Importance: config.Low, Group: "Predicates", Order: 13, Width: config.Long, Display: "Predicates", Check: aliases}
 	ConfigReload = config.Key[string]{Name: "config.action.reload", Doc: "What happens when a config provider's value changes: none, or restart the connector.", Default: "restart", Importance: config.Low, Group: common, Order: 14, Width: config.MediumW, Display: "Reload Action", Check: oneOf("none", "restart")}
 
+	AutoRestart = config.Key[bool]{Name: "auto.restart", Doc: "Whether a part that failed is restarted by itself where that can help. It goes beyond Connect, and is in no listing.", Default: true, Internal: true}
+
 	ErrorsRetryTimeout       = config.Key[time.Duration]{Name: "errors.retry.timeout", Doc: "Milliseconds for which an operation that may succeed is tried again; 0 for none, -1 for ever.", Group: errorsGroup, Order: 1, Width: config.MediumW, Display: "Retry Timeout for Errors"}
 	ErrorsRetryDelayMax      = config.Key[time.Duration]{Name: "errors.retry.delay.max.ms", Doc: "Longest time between two tries.", Default: time.Minute, Group: errorsGroup, Order: 2, Width: config.MediumW, Display: "Maximum Delay Between Retries for Errors"}
 	ErrorsTolerance          = config.Key[string]{Name: "errors.tolerance", Doc: "none: a record that cannot be converted, transformed or written fails the task. all: it is skipped, and reported where errors.log.enable or a dead-letter topic says so.", Default: "none", Group: errorsGroup, Order: 3, Width: config.Short, Display: "Error Tolerance", Check: oneOf("none", "all")}
@@ -64,7 +66,7 @@ var (
 var (
 	shared = config.Define(Name, ConnectorClass, PluginVersion, TasksMax, TasksMaxEnforce,
 		KeyConverter, keyConverterVersion, ValueConverter, valueConverterVersion, HeaderConverter, headerConverterVersion,
-		Transforms, Predicates, ConfigReload,
+		Transforms, Predicates, ConfigReload, AutoRestart,
 		ErrorsRetryTimeout, ErrorsRetryDelayMax, ErrorsTolerance, ErrorsLogEnable, ErrorsLogIncludeMessages)
 
 	// Source and Sink are the settings that every source and every sink has.

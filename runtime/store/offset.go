@@ -67,16 +67,6 @@ func (o *Offsets) All(connector string) []connectors.Offset {
 	return out
 }
 
-// Stored is the offset stored for a source partition, null where there is none.
-func (o *Offsets) Stored(connector string, partition schema.Value) schema.Value {
-	for _, s := range o.All(connector) {
-		if schema.EqualValues(s.Partition, partition) {
-			return s.Position
-		}
-	}
-	return schema.Value{}
-}
-
 func (o *Offsets) apply(records []*kgo.Record) {
 	o.mu.Lock()
 	defer o.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 // they are acknowledged, tells the task.
 type committer struct {
 	client    *kgo.Client
-	topic     string
+	topics    []string // the first one decides where the source resumes
 	connector string
 	codec     *store.Codec // of the goroutine that commits
 	keys      *store.Codec // of the stage that shapes
@@ -65,7 +65,7 @@ func (c *committer) commit(hard context.Context) {
 		if err != nil {
 			c.inflight.giveBack(offsets)
 			if hard.Err() == nil {
-				c.lg.Error("offsets could not be committed; they are tried again", "topic", c.topic, "err", err)
+				c.lg.Error("offsets could not be committed; they are tried again", "topics", c.topics, "err", err)
 			}
 			return
 		}
@@ -96,17 +96,19 @@ func merged(old, newer []keyed) []keyed {
 }
 
 func (c *committer) store(ctx context.Context, offsets []keyed) error {
-	rs := make([]*kgo.Record, 0, len(offsets))
-	for _, o := range offsets {
-		r, err := c.codec.Record(c.connector, o.Offset)
-		if err != nil {
-			return err
+	for _, topic := range c.topics {
+		rs := make([]*kgo.Record, 0, len(offsets))
+		for _, o := range offsets {
+			r, err := c.codec.Record(c.connector, o.Offset)
+			if err != nil {
+				return err
+			}
+			r.Topic, r.Partition = topic, byKey
+			rs = append(rs, r)
 		}
-		r.Topic, r.Partition = c.topic, byKey
-		rs = append(rs, r)
-	}
-	if err := c.client.ProduceSync(ctx, rs...).FirstErr(); err != nil {
-		return fmt.Errorf("write offsets to topic %q: %w", c.topic, err)
+		if err := c.client.ProduceSync(ctx, rs...).FirstErr(); err != nil {
+			return fmt.Errorf("write offsets to topic %q: %w", topic, err)
+		}
 	}
 	return nil
 }

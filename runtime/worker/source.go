@@ -255,7 +255,7 @@ func (t *sourceTask) refused(r *kgo.Record, err error) error {
 	switch {
 	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
 		key := r.Key[:min(len(r.Key), 80)]
-		err = fmt.Errorf("a record of %d bytes with key %q is larger than topic %s takes (%d bytes): raise its max.message.bytes: %w",
+		err = fmt.Errorf("a record of %d bytes with key %s is larger than topic %s takes (%d bytes): raise its max.message.bytes: %w",
 			size, strings.ToValidUTF8(string(key), "\uFFFD"), r.Topic, t.topics.limit(r.Topic), err)
 	case errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp):
 		err = fmt.Errorf("topic %s refuses the record: %w", r.Topic, err)

@@ -23,6 +23,7 @@ const defaultMaxMessage = 1048588
 type topics struct {
 	admin *kadm.Client
 	lg    *slog.Logger
+	as    creation
 	used  func(topic string) // called once for each
 
 	last string // of the goroutine that produces: the topic it used last
@@ -31,7 +32,7 @@ type topics struct {
 	known map[string]int32
 }
 
-// ensure makes the topic with the log's defaults where it does not exist.
+// ensure makes the topic where it does not exist.
 func (t *topics) ensure(ctx context.Context, name string) error {
 	t.mu.Lock()
 	_, ok := t.known[name]
@@ -59,10 +60,16 @@ func (t *topics) look(ctx context.Context, name string) (most int32, err error) 
 	}
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		r, err := t.admin.CreateTopic(ctx, -1, -1, nil, name)
+		partitions, replication, settings, err := t.as.of(name)
+		if err != nil {
+			return 0, err
+		}
+		r, err := t.admin.CreateTopic(ctx, partitions, replication, settings, name)
 		switch {
 		case err == nil:
 			t.lg.Info("topic made", "topic", name)
+		case errors.Is(err, kerr.InvalidReplicationFactor), errors.Is(err, kerr.InvalidConfig), errors.Is(err, kerr.InvalidPartitions):
+			return 0, connectors.BadConfig(fmt.Errorf("make topic %s as topic.creation.* says: %w %s", name, err, r.ErrMessage))
 		case errors.Is(err, kerr.TopicAlreadyExists):
 		case kerr.IsRetriable(err):
 			return 0, connectors.Retriable(fmt.Errorf("make topic %s: %w", name, err))

@@ -73,29 +73,43 @@ func (w *Worker) Context(name string, task int) connectors.Context {
 	if task >= 0 {
 		lg = lg.With("task", task)
 	}
-	return connectors.Context{Connector: name, Task: task, Log: lg, Files: w.cfg.Files, Offsets: offsets{w.cfg.Offsets, name}}
+	return connectors.Context{Connector: name, Task: task, Log: lg, Files: w.cfg.Files, Offsets: offsets{[]*store.Offsets{w.cfg.Offsets}, name}}
 }
 
-// offsets are one connector's stored offsets.
+// offsets are one connector's stored offsets: those of the first store that has them.
 type offsets struct {
-	store     *store.Offsets
+	stores    []*store.Offsets
 	connector string
 }
 
 // Stored implements connectors.OffsetReader.
 func (o offsets) Stored(ctx context.Context, partition schema.Value) (schema.Value, error) {
-	if err := o.store.ReadToEnd(ctx); err != nil {
-		return schema.Value{}, connectors.Retriable(err)
+	all, err := o.All(ctx)
+	if err != nil {
+		return schema.Value{}, err
 	}
-	return o.store.Stored(o.connector, partition), nil
+	for _, at := range all {
+		if schema.EqualValues(at.Partition, partition) {
+			return at.Position, nil
+		}
+	}
+	return schema.Value{}, nil
 }
 
 // All implements connectors.OffsetReader.
 func (o offsets) All(ctx context.Context) ([]connectors.Offset, error) {
-	if err := o.store.ReadToEnd(ctx); err != nil {
-		return nil, connectors.Retriable(err)
+	var out []connectors.Offset
+	for i, s := range o.stores {
+		if err := s.ReadToEnd(ctx); err != nil {
+			return nil, connectors.Retriable(err)
+		}
+		for _, at := range s.All(o.connector) {
+			if i == 0 || !slices.ContainsFunc(out, func(have connectors.Offset) bool { return schema.EqualValues(have.Partition, at.Partition) }) {
+				out = append(out, at)
+			}
+		}
 	}
-	return o.store.All(o.connector), nil
+	return out, nil
 }
 
 // Plan has a connector plan its tasks. Each configuration names its task's class, as
@@ -320,6 +334,25 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 		return err
 	}
 	tops := &topics{admin: w.cfg.Log.Admin(), lg: cc.Log, known: map[string]int32{}, used: w.usedBy(spec.ID)}
+	if w.cfg.Worker.TopicCreation {
+		if tops.as, err = newCreation(settings.TopicCreationGroups.Get(v), spec.Connector); err != nil {
+			return err
+		}
+	}
+	offsetTopics := []string{w.cfg.Offsets.Topic}
+	if topic := settings.OffsetsTopic.Get(v); topic != "" && topic != w.cfg.Offsets.Topic {
+		// As in Connect a connector's own offset topic comes first, and the worker's has
+		// the same: it stands in where the own one has none.
+		as := w.cfg.Worker.OffsetTopic
+		as.Name = topic
+		own, err := store.OpenOffsets(ctx, w.cfg.Log, as, cc.Log)
+		if err != nil {
+			return connectors.Retriable(fmt.Errorf("%s: %w", settings.OffsetsTopic.Name, err))
+		}
+		defer own.Close()
+		cc.Offsets = offsets{stores: []*store.Offsets{own, w.cfg.Offsets}, connector: spec.ID.Connector}
+		offsetTopics = []string{topic, w.cfg.Offsets.Topic}
+	}
 	client, err := w.producer("connector-producer-"+spec.ID.String(), overrides, tops.limit)
 	if err != nil {
 		return err
@@ -344,7 +377,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 		grace: w.cfg.Worker.TaskGrace, broken: make(chan error, 1),
 	}
 	src.commits = &committer{
-		client: client, topic: w.cfg.Offsets.Topic, connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
+		client: client, topics: offsetTopics, connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
 		inflight: src.inflight, task: task, interval: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
 	}
 	notices(cc.Log, overrides.Notices)
