@@ -95,11 +95,11 @@ func (p *process) ready(what string, limit time.Duration, probe func() error) er
 			return nil
 		}
 		if p.ended() {
-			return &startError{what: what, reason: fmt.Sprintf("ended at once (%v)", p.exit()), log: p.log}
+			return &startError{what: what, reason: fmt.Sprintf("ended at once (%v)", p.exit()), log: p.log, said: tail(p.log)}
 		}
 		if time.Now().After(deadline) {
 			_ = p.end(syscall.SIGKILL, time.Second)
-			return &startError{what: what, reason: fmt.Sprintf("does not answer after %s: %v", limit, err), log: p.log, slow: true}
+			return &startError{what: what, reason: fmt.Sprintf("does not answer after %s: %v", limit, err), log: p.log, said: tail(p.log), slow: true}
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -115,11 +115,12 @@ func (p *process) exit() error {
 // choice and the bind, and is worth another try with other ports.
 type startError struct {
 	what, reason, log string
+	said              string // the end of the log, which goes with its folder
 	slow              bool
 }
 
 func (e *startError) Error() string {
-	return fmt.Sprintf("%s %s; the end of %s:\n%s", e.what, e.reason, e.log, tail(e.log))
+	return fmt.Sprintf("%s %s; the end of %s:\n%s", e.what, e.reason, e.log, e.said)
 }
 
 func tail(file string) string {
