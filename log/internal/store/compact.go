@@ -133,6 +133,10 @@ func (p *Partition) Compact() (Compaction, error) {
 	if dirty == 0 {
 		return Compaction{CleanEnd: p.cleaned.Load()}, nil
 	}
+	// A recovery must not begin inside what is merged here, for want of a snapshot at the merged segment's base.
+	if err := p.s.Checkpoint(); err != nil {
+		return Compaction{}, err
+	}
 	aborted, err := p.abortedBefore(segs)
 	if err != nil {
 		return Compaction{}, err

@@ -15,6 +15,7 @@ type fileCache struct {
 	fs  vfs.FS
 	max int
 
+	over       atomic.Bool  // too many are open: unpin closes
 	indexBytes atomic.Int64 // of sealed segments' indexes that are in memory
 
 	mu   sync.Mutex // guards lru and every cachedFile's elem; taken before a cachedFile's mu
@@ -82,10 +83,15 @@ func (c *cachedFile) repin() {
 func (c *cachedFile) unpin() {
 	c.mu.Lock()
 	c.pins--
-	closing := c.gone && c.pins == 0
+	idle := c.pins == 0
+	closing := c.gone && idle
 	c.mu.Unlock()
 	if closing {
 		c.close()
+	} else if idle && c.cache.over.Load() {
+		c.cache.mu.Lock()
+		c.cache.shrink()
+		c.cache.mu.Unlock()
 	}
 }
 
@@ -138,7 +144,12 @@ func (fc *fileCache) touch(c *cachedFile, opened bool) {
 	} else if fc.lru.Front() != c.elem {
 		fc.lru.MoveToFront(c.elem)
 	}
-	for e := fc.lru.Back(); e != nil && (fc.open > fc.max || fc.indexBytes.Load() > maxIndexBytes); {
+	fc.shrink()
+}
+
+// shrink closes files until no more than max are open, as far as they are not pinned. It needs mu.
+func (fc *fileCache) shrink() {
+	for e := fc.lru.Back(); e != nil && fc.full(); {
 		prev := e.Prev()
 		v := e.Value.(*cachedFile)
 		v.mu.Lock()
@@ -146,6 +157,11 @@ func (fc *fileCache) touch(c *cachedFile, opened bool) {
 		v.mu.Unlock()
 		e = prev
 	}
+	fc.over.Store(fc.full())
+}
+
+func (fc *fileCache) full() bool {
+	return fc.open > fc.max || fc.indexBytes.Load() > maxIndexBytes
 }
 
 // closeAll closes what is not pinned.

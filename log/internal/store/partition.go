@@ -70,7 +70,7 @@ type mark struct {
 // ID names the partition.
 func (p *Partition) ID() TopicPartition { return p.tp }
 
-// TopicID is the topic's id, as given to Create.
+// TopicID is the topic's id, as given to Create; all zeros if its file was lost.
 func (p *Partition) TopicID() [16]byte { return p.topicID }
 
 // Config is the present configuration.

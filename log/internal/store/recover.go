@@ -162,7 +162,8 @@ func (r *recovery) metadata() (ok bool, err error) {
 	for _, seg := range r.segs {
 		if seg.size.Load() > 0 || seg.base > 0 {
 			p.s.lg.Error("partition.metadata is missing or bad; the topic id is unknown", "directory", p.dir, "cause", err)
-			return true, nil
+			// Said once. The id is all zeros from now on, Kafka's word for none.
+			return true, vfs.WriteFileAtomic(p.s.fs, p.file(metadataFile), encodeMetadata(p.topicID))
 		}
 	}
 	p.s.lg.Info("creation was cut short; removed", "directory", p.dir)
