@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -23,6 +24,7 @@ type stub struct {
 	bulks    []stubBulk
 	made     int // ids
 	requests []string
+	serving  atomic.Int64
 
 	before func(w http.ResponseWriter, r *http.Request, body []byte) (answered bool)
 	// item answers for an item in the server's stead; 0 lets the server answer
@@ -58,7 +60,16 @@ func newStub(tb testing.TB) *stub {
 	return s
 }
 
+// idle waits until no request is being served.
+func (s *stub) idle() {
+	for s.serving.Load() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.serving.Add(1)
+	defer s.serving.Add(-1)
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
 		return
@@ -161,6 +172,11 @@ func (s *stub) store(it stubItem) (int, *serverError) {
 		s.made++
 		it.id = fmt.Sprintf("made-%d", s.made)
 	}
+	// A document is parsed before its version is looked at, as the real ones do.
+	if it.op != "update" && strings.Contains(it.source, "poison") {
+		return 400, &serverError{Type: "mapper_parsing_exception", Reason: "failed to parse field [n] of type [long]",
+			CausedBy: &serverError{Type: "illegal_argument_exception", Reason: `For input string: "poison"`}}
+	}
 	old, there := ix[it.id]
 	if it.versioned && there && it.version <= old.version {
 		return 409, &serverError{Type: "version_conflict_engine_exception",
@@ -188,10 +204,6 @@ func (s *stub) store(it stubItem) (int, *serverError) {
 		b, _ := json.Marshal(doc)
 		ix[it.id] = stubDoc{source: string(b)}
 		return 200, nil
-	}
-	if strings.Contains(it.source, "poison") {
-		return 400, &serverError{Type: "mapper_parsing_exception", Reason: "failed to parse field [n] of type [long]",
-			CausedBy: &serverError{Type: "illegal_argument_exception", Reason: `For input string: "poison"`}}
 	}
 	ix[it.id] = stubDoc{source: it.source, version: it.version}
 	return 201, nil
