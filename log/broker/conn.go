@@ -65,7 +65,7 @@ var errStopping = errors.New("the log is closing")
 
 // quiet errors are the ordinary ends of a connection.
 func quiet(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, errStopping) ||
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed) || errors.Is(err, errStopping) ||
 		errors.Is(err, context.Canceled) || isReset(err)
 }
 
