@@ -13,6 +13,9 @@ func DecimalInt64(unscaled int64, scale int32) Value {
 // DecimalBytes makes a DECIMAL from an unscaled number in big-endian two's
 // complement, as Java's BigInteger writes it. It shares b; no bytes are zero.
 func DecimalBytes(b []byte, scale int32) Value {
+	for len(b) > 8 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80) {
+		b = b[1:] // says nothing: what fits 64 bits is kept in 64 bits
+	}
 	if len(b) <= 8 {
 		var u uint64
 		if len(b) > 0 && b[0] >= 0x80 {
@@ -82,11 +85,7 @@ func (v Value) AppendUnscaled(dst []byte) []byte {
 	if v.kind != Decimal {
 		return dst
 	}
-	b := unsafe.Slice((*byte)(v.p), int(v.n))
-	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80) {
-		b = b[1:]
-	}
-	return append(dst, b...)
+	return append(dst, unsafe.Slice((*byte)(v.p), int(v.n))...) // the shortest already: see DecimalBytes
 }
 
 // twosComplement is x in the shortest big-endian two's complement.

@@ -50,6 +50,9 @@ func TestValuesKeepWhatTheyWereMadeOf(t *testing.T) {
 	if !(schema.Value{}).IsNull() || schema.BytesValue(nil).IsNull() || schema.ArrayValue(nil).IsNull() || schema.MapValue(nil).IsNull() || schema.StringValue("").IsNull() {
 		t.Error("the zero Value alone is null")
 	}
+	if !schema.StringValue("a string is no struct").At(0).IsNull() || !(schema.Value{}).At(3).IsNull() {
+		t.Error("fields of what is no struct")
+	}
 	if !schema.BoolValue(true).Bool() || schema.BoolValue(false).Bool() {
 		t.Error("booleans")
 	}
@@ -89,7 +92,7 @@ func TestDecimalsAgainstBig(t *testing.T) {
 		}
 		long := append(bytes.Repeat([]byte{pad}, r.IntN(12)), b...)
 		w := schema.DecimalBytes(long, scale)
-		if !schema.EqualValues(v, w) || !bytes.Equal(w.AppendUnscaled(nil), b) {
+		if _, fits := w.Unscaled64(); fits != x.IsInt64() || !schema.EqualValues(v, w) || !bytes.Equal(w.AppendUnscaled(nil), b) {
 			t.Errorf("%v read from %x is %v", x, long, w.Unscaled())
 		}
 		text := string(v.AppendDecimal(nil))

@@ -198,8 +198,11 @@ func (v Value) Get(name string) Value {
 	return v.At(i)
 }
 
-// At is Get by position.
+// At is Get by position; null for another kind than a STRUCT.
 func (v Value) At(i int) Value {
+	if v.kind != Struct {
+		return Value{}
+	}
 	h := (*structHeader)(v.p)
 	if f := h.fields[i]; f.kind != Null {
 		return f

@@ -19,7 +19,7 @@ type Message struct {
 // A Converter turns keys or values into bytes, and back.
 type Converter interface {
 	// Encode appends the bytes of v to dst. null says that the record's half is null
-	// (nothing is appended). Errors are data errors: they concern this record alone
+	// (nothing is appended). With an error nothing is appended, either. Errors are data errors: they concern this record alone
 	// and name the field; those that may pass (a registry that cannot be reached) are
 	// marked retriable.
 	Encode(dst []byte, m *Message, s *schema.Schema, v schema.Value) (out []byte, null bool, err error)
@@ -94,5 +94,5 @@ func asConfigErrors(err error) []*config.Error {
 	if errors.As(err, &e) {
 		return []*config.Error{e}
 	}
-	return []*config.Error{{Key: converterType.Name, Reason: err.Error()}}
+	return []*config.Error{{Key: converterType.Name, Text: err.Error()}}
 }

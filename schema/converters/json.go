@@ -96,10 +96,16 @@ func (c *jsonConverter) Encode(dst []byte, _ *Message, s *schema.Schema, v schem
 	}
 	if !c.schemas {
 		out, err := c.append(dst, plan.root, v)
-		return out, false, err
+		if err != nil {
+			return dst, false, err
+		}
+		return out, false, nil
 	}
 	out, err := c.append(append(dst, plan.prefix...), plan.root, v)
-	return append(out, '}'), false, err
+	if err != nil {
+		return dst, false, err // without the half that was written
+	}
+	return append(out, '}'), false, nil
 }
 
 // Decode reads JSON: an envelope with schemas.enable, else schemaless data.

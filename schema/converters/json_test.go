@@ -335,10 +335,10 @@ func TestEncodeErrorsNameTheField(t *testing.T) {
 		"another kind":            wrap(schema.StructValue(in, []schema.Value{schema.StringValue("x")})),
 		"a struct of another one": wrap(schema.StructValue(other, []schema.Value{schema.Int64Value(1)})),
 	} {
-		_, _, err := c.Encode(nil, nil, s, v)
+		out, _, err := c.Encode([]byte("before"), nil, s, v)
 		var data *schema.DataError
-		if !errors.As(err, &data) || !strings.HasPrefix(data.Path, "list[0]") {
-			t.Errorf("%s: %v", name, err)
+		if !errors.As(err, &data) || !strings.HasPrefix(data.Path, "list[0]") || string(out) != "before" {
+			t.Errorf("%s: %v, %s", name, err, out)
 		}
 	}
 	if _, _, err := c.Encode(nil, nil, nil, schema.ArrayValue([]schema.Value{schema.DateValue(1)})); err == nil {
