@@ -370,7 +370,7 @@ func talk(t *testing.T, addr string) []string {
 	d.wait(d.join("the old two", 9, "s", old, as(two)))
 	d.wait(d.sync("the old two", 5, "s", old, j2.Generation, func(r *kmsg.SyncGroupRequest) { r.InstanceID = two }))
 	d.heartbeat("nobody's instance", 4, "s", j2.MemberID, j2.Generation, kmsg.StringPtr("three"))
-	j1 = joinResp(d.join("one, the leader, started anew", 9, "s", "", as(one)))
+	d.wait(d.join("one, the leader, started anew", 9, "s", "", as(one)))
 	j1 = joinResp(d.join("one, with an older client", 8, "s", "", as(one)))
 	d.describe(6, "s")
 	d.leave("the old two", 5, "s", kmsg.LeaveGroupRequestMember{MemberID: old, InstanceID: two})

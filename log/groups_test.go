@@ -19,6 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/log"
+	"millrace/log/internal/vfs"
 	"millrace/log/logtest"
 )
 
@@ -469,5 +470,55 @@ func TestOffsetsOfADeletedTopicAreNotThoseOfItsSuccessor(t *testing.T) {
 	}
 	if len(got) != 1 || got["stays"][0].At != 5 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestMembersInMemoryEndWithTheirProcess kills the process of a log that has members of both kinds. Nothing waits for those that
+// died with it.
+func TestMembersInMemoryEndWithTheirProcess(t *testing.T) {
+	m := vfs.NewMem()
+	start := func() *log.Log {
+		return logtest.New(t, func(cfg *log.Config) { cfg.FS, cfg.Listeners = m, []string{"127.0.0.1:0"} })
+	}
+	member := func(l *log.Log, group string, opts ...kgo.Opt) {
+		cl := client(t, append(opts, kgo.ConsumerGroup(group), kgo.ConsumeTopics("t"), kgo.Balancers(kgo.RangeBalancer()), kgo.SessionTimeout(45*time.Second),
+			kgo.RetryTimeout(2*time.Second))...) // at the end, nobody answers those that want to leave
+		ctx, cancel := context.WithCancel(t.Context())
+		var polling sync.WaitGroup
+		polling.Go(func() {
+			for ctx.Err() == nil {
+				cl.PollFetches(ctx)
+			}
+		})
+		t.Cleanup(func() { cancel(); polling.Wait() })
+	}
+	stable := func(adm *kadm.Client, group string, n int) func() bool {
+		return func() bool {
+			g := described(t, adm, group)
+			return g.State == "Stable" && len(g.Members) == n
+		}
+	}
+	l := start()
+	fill(t, l.Addr(), "t", 4, 4)
+	adm := kadm.NewClient(client(t, kgo.SeedBrokers(l.Addr())))
+	member(l, "mixed", l.ClientOpts()...)
+	member(l, "mixed", kgo.SeedBrokers(l.Addr()))
+	member(l, "inside", l.ClientOpts()...)
+	within(t, time.Minute, "the groups are there", func() bool { return stable(adm, "mixed", 2)() && stable(adm, "inside", 1)() })
+
+	m = m.Kill()
+	l = start()
+	adm = kadm.NewClient(client(t, kgo.SeedBrokers(l.Addr())))
+	if g := described(t, adm, "inside"); g.State != "Empty" {
+		t.Errorf("the group that was inside: %+v", g)
+	}
+	if g := described(t, adm, "mixed"); len(g.Members) != 1 || !strings.HasPrefix(g.Members[0].ClientHost, "/127.0.0.1") || g.State != "PreparingRebalance" {
+		t.Errorf("the mixed group: %+v", g)
+	}
+	began := time.Now()
+	member(l, "inside", l.ClientOpts()...)
+	within(t, time.Minute, "a new member has everything", stable(adm, "inside", 1))
+	if took := time.Since(began); took > 20*time.Second {
+		t.Errorf("a new member waited %s for the old one", took)
 	}
 }

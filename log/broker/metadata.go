@@ -74,14 +74,6 @@ func (s *Server) autoCreate(name string) (*catalog.Topic, error) {
 	return t, err
 }
 
-// internalTopic returns a topic that the broker itself writes, made if missing.
-func (s *Server) internalTopic(name string) (*catalog.Topic, error) {
-	if t := s.cat.Topic(name); t != nil {
-		return t, nil
-	}
-	return s.autoCreate(name)
-}
-
 func internalConfigs() map[string]string {
 	return map[string]string{"cleanup.policy": "compact", "compression.type": "producer"}
 }

@@ -21,7 +21,7 @@ func (g *group) leave(e *env, who []leaver) []int16 {
 			}
 		}
 		m, code := g.find(w.id, w.instance)
-		if codes[i] = code; code == 0 && !contains(gone, m) {
+		if codes[i] = code; code == 0 && !slices.Contains(gone, m) {
 			gone = append(gone, m)
 		}
 	}
@@ -37,7 +37,7 @@ func (g *group) remove(e *env, gone []*member) {
 	if len(gone) == 0 {
 		return
 	}
-	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return contains(gone, m) })
+	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return slices.Contains(gone, m) })
 	for _, m := range gone {
 		m.answerJoin(e.now, joinOut{err: kerr.UnknownMemberID.Code, generation: -1, id: m.id})
 		m.answerSync(e.now, syncOut{err: kerr.UnknownMemberID.Code})

@@ -1,6 +1,7 @@
 package group
 
 import (
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -124,7 +125,7 @@ func (g *group) tick(e *env) {
 	if !g.syncBy.IsZero() && !g.syncBy.After(e.now) {
 		g.syncBy = time.Time{}
 		for _, m := range g.members {
-			if !m.synced && !contains(expired, m) {
+			if !m.synced && !slices.Contains(expired, m) {
 				expired = append(expired, m)
 			}
 		}
@@ -154,13 +155,4 @@ func (g *group) next() time.Time {
 		at(g.rebalance)
 	}
 	return t
-}
-
-func contains(ms []*member, m *member) bool {
-	for _, o := range ms {
-		if o == m {
-			return true
-		}
-	}
-	return false
 }
