@@ -155,6 +155,16 @@ func offsetReset(c *ClientConfig, v string) error {
 	return nil
 }
 
+// secretSetting reports whether a client setting may hold a secret.
+func secretSetting(name string) bool {
+	for _, part := range []string{"password", "jaas", "secret", ".key"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
 // principalKeys are what the override policy Principal lets through.
 var principalKeys = []string{"security.protocol", "sasl.jaas.config", "sasl.mechanism"}
 
@@ -170,7 +180,11 @@ func (c WorkerConfig) ClientOverrides(kind ClientKind, connector map[string]stri
 				continue
 			}
 			fail := func(err error) {
-				errs = append(errs, &config.Error{Key: key, Value: from[key], Reason: err.Error()})
+				value := from[key]
+				if secretSetting(name) {
+					value = config.Hidden
+				}
+				errs = append(errs, &config.Error{Key: key, Value: value, Reason: err.Error()})
 			}
 			if !ours && (c.OverridePolicy == "None" || c.OverridePolicy == "Principal" && !slices.Contains(principalKeys, name)) {
 				fail(fmt.Errorf("The '%s' policy does not allow '%s' to be overridden in the connector configuration.", c.OverridePolicy, name))

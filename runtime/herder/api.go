@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -419,9 +418,6 @@ func (h *Herder) Validate(ctx context.Context, conf map[string]string) (runtime.
 	_, errs := h.cfg.Worker.ClientOverrides(kind, conf)
 	for _, e := range errs {
 		value := e.Value
-		if strings.Contains(e.Key, "password") || strings.Contains(e.Key, "jaas") {
-			value = "[hidden]"
-		}
 		infos.ErrorCount++
 		infos.Configs = append(infos.Configs, runtime.ConfigInfo{
 			Definition: runtime.KeyInfo{Name: e.Key, Type: "STRING", Importance: "MEDIUM", OrderInGroup: -1, Width: "NONE", DisplayName: e.Key, Dependents: []string{}},

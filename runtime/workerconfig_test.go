@@ -1,0 +1,126 @@
+package runtime
+
+import (
+	"maps"
+	"strings"
+	"testing"
+	"time"
+)
+
+// distributed is the worker configuration that comes with Kafka.
+func distributed() map[string]string {
+	return map[string]string{
+		"bootstrap.servers": "localhost:9092", "group.id": "connect-cluster",
+		"key.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+		"key.converter.schemas.enable": "true", "value.converter.schemas.enable": "true",
+		"offset.storage.topic": "connect-offsets", "offset.storage.replication.factor": "1",
+		"config.storage.topic": "connect-configs", "config.storage.replication.factor": "1",
+		"status.storage.topic": "connect-status", "status.storage.replication.factor": "1", "status.storage.min.insync.replicas": "1",
+		"offset.flush.interval.ms": "10000", "plugin.path": "/usr/share/java",
+	}
+}
+
+func TestParseWorker(t *testing.T) {
+	c, errs := ParseWorker(distributed())
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if c.GroupID != "connect-cluster" || c.OffsetFlushInterval != 10*time.Second || c.OffsetTopic.Partitions != 25 || c.StatusTopic.Partitions != 5 ||
+		c.ConfigTopic.Partitions != 1 || c.RebalanceDelay != 5*time.Minute || c.SessionTimeout != 10*time.Second || c.TaskGrace != 5*time.Second ||
+		c.Protocol != "sessioned" || !c.AutoRestart || c.HeaderConverter != "org.apache.kafka.connect.storage.SimpleHeaderConverter" {
+		t.Errorf("%+v", c)
+	}
+	if s := c.StatusTopic.Settings; !maps.Equal(s, map[string]string{"min.insync.replicas": "1"}) {
+		t.Errorf("settings of the status topic: %v", s)
+	}
+	if len(c.Notices) != 1 || !strings.Contains(c.Notices[0], "plugin.path") {
+		t.Errorf("notices %q, want one about plugin.path", c.Notices)
+	}
+}
+
+func TestParseWorkerReportsEveryWrongKey(t *testing.T) {
+	for _, c := range []struct {
+		name, key, value, text string
+	}{
+		{"a missing group", "group.id", "", `Missing required configuration "group.id"`},
+		{"no number", "offset.flush.interval.ms", "soon", "offset.flush.interval.ms: Not a number"},
+		{"a replication factor of 0", "config.storage.replication.factor", "0", "Replication factor must be"},
+		{"a protocol that there is not", "connect.protocol", "static", "connect.protocol"},
+		{"heartbeats slower than the session", "heartbeat.interval.ms", "10000", "must be shorter than session.timeout.ms"},
+		{"one topic for two things", "status.storage.topic", "connect-configs", "config.storage.topic names the same topic"},
+		{"a policy that there is not", "connector.client.config.override.policy", "Some", "connector.client.config.override.policy"},
+	} {
+		p := distributed()
+		p[c.key] = c.value
+		if c.value == "" {
+			delete(p, c.key)
+		}
+		_, errs := ParseWorker(p)
+		if len(errs) != 1 || !strings.Contains(errs[0].Error(), c.text) {
+			t.Errorf("%s: %v", c.name, errs)
+		}
+	}
+	if _, errs := ParseWorker(nil); len(errs) < 6 {
+		t.Errorf("an empty configuration: %v", errs)
+	}
+	p := distributed()
+	p["offset.flush.intervall.ms"] = "1"
+	if c, _ := ParseWorker(p); len(c.Notices) != 2 {
+		t.Errorf("a key that nobody knows: %q", c.Notices)
+	}
+}
+
+func TestDefaultsGiveWayToProperties(t *testing.T) {
+	c, errs := ParseWorker(WithDefaults(map[string]string{"key.converter": "X", "group.id": "mine"}, StandaloneDefaults()))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if c.GroupID != "mine" || c.KeyConverter != "X" || c.OffsetFlushInterval != time.Second || c.RebalanceDelay != 0 || c.OffsetTopic.Partitions != 1 {
+		t.Errorf("%+v", c)
+	}
+	if _, there := c.Properties["key.converter.schemas.enable"]; there {
+		t.Error("a converter of one's own takes settings that were meant for another")
+	}
+	if c.Properties["value.converter.schemas.enable"] != "false" {
+		t.Error("the default converter lost its settings")
+	}
+}
+
+func TestClientOverrides(t *testing.T) {
+	c := WorkerConfig{OverridePolicy: "All", Properties: map[string]string{"consumer.fetch.max.wait.ms": "100", "producer.linger.ms": "5", "consumer.override.x": "1"}}
+	got, errs := c.ClientOverrides(Consumer, map[string]string{
+		"consumer.override.group.id": "g", "consumer.override.auto.offset.reset": "latest", "consumer.override.client.id": "me",
+		"consumer.override.max.poll.records": "10", "consumer.override.bogus": "1", "producer.override.linger.ms": "wrong, but not this client's",
+	})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if got.Group != "g" || got.AutoOffsetReset != "latest" || got.ClientID != "me" || len(got.Options) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Notices) != 2 || !strings.Contains(got.Notices[0], "bogus") || !strings.Contains(got.Notices[1], "2000 records") {
+		t.Errorf("notices %q", got.Notices)
+	}
+	for key, value := range map[string]string{
+		"producer.override.linger.ms": "soon", "producer.override.compression.type": "rar", "producer.override.acks": "2",
+		"producer.override.bootstrap.servers": "other:9092", "producer.override.sasl.jaas.config": "secret",
+	} {
+		_, errs := c.ClientOverrides(Producer, map[string]string{key: value})
+		if len(errs) != 1 || errs[0].Key != key || strings.Contains(errs[0].Error(), "secret") {
+			t.Errorf("%s=%s: %v", key, value, errs)
+		}
+	}
+	none := WorkerConfig{OverridePolicy: "None"}
+	if _, errs := none.ClientOverrides(Producer, map[string]string{"producer.override.linger.ms": "5"}); len(errs) != 1 || !strings.Contains(errs[0].Error(), "'None' policy does not allow 'linger.ms'") {
+		t.Errorf("policy None: %v", errs)
+	}
+}
+
+// Every setting of Java's clients either does something or says why not.
+func TestEveryClientSettingHasAnEffectOrAReason(t *testing.T) {
+	for name, k := range clientKeys {
+		if (k.apply == nil) == (k.reason == "") || len(k.kinds) == 0 {
+			t.Errorf("%s: %+v", name, k)
+		}
+	}
+}
