@@ -140,21 +140,27 @@ func (f *follower) open() (bool, error) {
 // reopen finds the file of the stored place: the path's own, which may not be there
 // (file is nil), or one that rotation has renamed or copied.
 func (f *follower) reopen(path string, file *os.File, fi os.FileInfo) (bool, error) {
-	p := *f.resume
+	p, known := *f.resume, false
 	if file != nil {
 		same, err := p.matches(file)
 		if err != nil {
 			file.Close()
 			return false, f.failed(path, err)
 		}
-		if same && fi.Size() >= p.pos {
+		if same && fi.Size() >= p.pos && (!p.print.known() || p.inode == 0 || p.inode == inodeOf(fi)) {
 			return true, f.startAt(file, path, false, p.pos)
 		}
+		// The same beginning under another inode: a copy that was put in the file's place, or a
+		// new file that begins as the old one did, which is then beside it.
+		known = same
 	}
 	if p.print.known() {
-		old, name, err := findRotated(f.task.cc.Files, path, p, fi)
+		old, name, err := findRotated(f.task.cc.Files, path, p, fi, known)
 		if err != nil {
 			return false, f.failed(path, err)
+		}
+		if old == nil && known {
+			return true, f.startAt(file, path, false, p.pos)
 		}
 		if old != nil {
 			if file != nil {
@@ -398,7 +404,7 @@ func (f *follower) truncated(path string, fi os.FileInfo) error {
 	tail := f.buf[max(0, f.before-tailBytes):f.before]
 	p.print.tailLen, p.print.tail = int64(len(tail)), hashOf(tail)
 	if p.pos > 0 && f.head.headLen > 0 {
-		old, name, err := findRotated(f.task.cc.Files, path, p, fi)
+		old, name, err := findRotated(f.task.cc.Files, path, p, fi, false)
 		if err != nil {
 			return f.failed(path, err)
 		}

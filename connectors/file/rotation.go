@@ -58,8 +58,9 @@ func siblings(path string) ([]os.FileInfo, error) {
 
 // findRotated opens the file beside path that holds what was read up to p: the
 // renamed file or a copy. current is the path's own file, nil where there is none.
-// A nil file says that there is no such one.
-func findRotated(files connectors.Files, path string, p place, current os.FileInfo) (*os.File, string, error) {
+// With itself only the file of the place's own inode counts. A nil file says that
+// there is no such one.
+func findRotated(files connectors.Files, path string, p place, current os.FileInfo, itself bool) (*os.File, string, error) {
 	all, err := siblings(path)
 	if err != nil {
 		return nil, "", err
@@ -68,6 +69,9 @@ func findRotated(files connectors.Files, path string, p place, current os.FileIn
 		return cmp.Compare(btoi(inodeOf(b) == p.inode), btoi(inodeOf(a) == p.inode))
 	})
 	for _, fi := range all {
+		if itself && inodeOf(fi) != p.inode {
+			break // they stand first
+		}
 		if fi.Size() < p.pos || current != nil && os.SameFile(fi, current) {
 			continue
 		}

@@ -143,6 +143,36 @@ func TestTwoRotationsWhileDown(t *testing.T) {
 	}
 }
 
+// TestFilesThatBeginAlike has a new file that begins with the very lines of the old one,
+// and a copy that was put in the old one's place.
+func TestFilesThatBeginAlike(t *testing.T) {
+	for _, rotated := range []bool{true, false} {
+		dir := tempDir(t)
+		in := filepath.Join(dir, "in.log")
+		conf := map[string]string{"file": in, "topic": "lines"}
+		m := newMemory()
+		write(t, in, "started\n")
+		run := startSource(t, m, dir, conf)
+		m.waitFor(t, "the first line", count(1))
+		run.end()
+		want := []string{"started", "late", "started", "new"}
+		must(t, os.Rename(in, filepath.Join(dir, "in.log.1")))
+		if rotated {
+			write(t, in+".1", "late\n")
+		} else {
+			must(t, os.Rename(in+".1", filepath.Join(dir, "elsewhere")))
+			want = []string{"started", "new"}
+		}
+		write(t, in, "started\nnew\n")
+		run = startSource(t, m, dir, conf)
+		m.waitFor(t, "the last line", count(len(want)))
+		run.end()
+		if got := m.got(); !slices.Equal(got, want) {
+			t.Errorf("rotated=%v: got %q", rotated, got)
+		}
+	}
+}
+
 func TestTruncatedWithoutACopy(t *testing.T) {
 	for _, size := range []int{3, 20, 40} { // shorter than the position, the same, longer
 		for _, down := range []bool{false, true} {
