@@ -324,7 +324,7 @@ type pacedReader struct {
 const (
 	shortRead = 32 << 10
 	pace      = 500 * time.Microsecond
-	closeBy   = 200 * time.Microsecond
+	closeBy   = time.Millisecond
 	patience  = 8 // such reads before the first pause
 )
 

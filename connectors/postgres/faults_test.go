@@ -279,7 +279,7 @@ func TestSlotThatIsGone(t *testing.T) {
 	r.WaitFor("the row behind the gap", func() bool { return len(r.Records()) == 1 })
 	r.Stop()
 	delete(conf, "offset.mismatch.strategy")
-	d.exec("SELECT pg_drop_replication_slot('" + d.name + "')")
+	d.dropSlot(d.name)
 	check("the slot is dropped", store, "does not exist")
 }
 
