@@ -219,6 +219,13 @@ func TestPartitionRoot(t *testing.T) {
 		"p.public.ev {id:0 r:1} r null -> {id:0 r:1}", "p.public.ev {id:1 r:5} c null -> {id:1 r:5}",
 		"p.public.ev {id:1 r:5} d {id:1 r:5} -> null", "p.public.ev {id:1 r:5} tombstone null -> null",
 		"p.public.ev {id:1 r:15} c null -> {id:1 r:15}", "p.public.ev {id:2 r:25} c null -> {id:2 r:25}")
+	// A publication that sends them under their own names would send nothing that is
+	// captured.
+	d.exec("CREATE PUBLICATION plain FOR TABLE ev")
+	wrong := d.start(d.config("table.include.list", "public.ev", "publish.via.partition.root", "true", "publication.name", "plain", "publication.autocreate.mode", "disabled", "slot.name", d.name+"3"), nil).Wait()
+	if f := connectors.FailureOf(wrong); f == nil || f.Reason != reasonPublication || !strings.Contains(wrong.Error(), "SET (publish_via_partition_root = true)") {
+		t.Errorf("a publication without the root option: %v", wrong)
+	}
 	// Without it a list that names the root alone would give nothing, in silence.
 	err := d.start(d.config("table.include.list", "public.ev", "slot.name", d.name+"2", "publication.name", "leaves"), nil).Wait()
 	if f := connectors.FailureOf(err); f == nil || f.Reason != reasonTables || !strings.Contains(err.Error(), "publish.via.partition.root") {
@@ -450,6 +457,38 @@ func TestPublicationModes(t *testing.T) {
 	err := d.start(d.config("publication.name", "absent", "publication.autocreate.mode", "disabled"), nil).Wait()
 	if f := connectors.FailureOf(err); f == nil || f.Reason != reasonPublication {
 		t.Errorf("disabled without a publication: %v", err)
+	}
+}
+
+// TestPublishedPart: a publication that lets some columns and rows through does so in
+// the snapshot as in the stream.
+func TestPublishedPart(t *testing.T) {
+	d := newDatabase(t)
+	if d.text("SHOW server_version_num") < "150000" {
+		t.Skip("Postgres 14 and older have no such publications")
+	}
+	d.exec("CREATE TABLE a (id int PRIMARY KEY, x text, y text)", "INSERT INTO a VALUES (1, 'x', 'y'), (2, 'x', 'y')",
+		"CREATE PUBLICATION part FOR TABLE a (id, x) WHERE (id <> 2)")
+	r := d.streaming(d.config("publication.name", "part", "publication.autocreate.mode", "disabled"), nil)
+	d.exec("INSERT INTO a VALUES (3, 'x', 'y')")
+	rs := take(r, 2)
+	wantLines(t, rs, "p.public.a {id:1} r null -> {id:1 x:x}", "p.public.a {id:3} c null -> {id:3 x:x}")
+	if !schema.Equal(rs[0].ValueSchema, rs[1].ValueSchema) {
+		t.Error("the schemas differ")
+	}
+}
+
+// TestEnumGainsALabel while the task runs.
+func TestEnumGainsALabel(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TYPE mood AS ENUM ('sad')", "CREATE TABLE a (id int PRIMARY KEY, m mood)")
+	r := d.streaming(d.config(), nil)
+	d.exec("INSERT INTO a VALUES (1, 'sad')")
+	take(r, 1)
+	d.exec("ALTER TYPE mood ADD VALUE 'ok'", "ALTER TABLE a ADD x int", "INSERT INTO a VALUES (2, 'ok')")
+	rs := take(r, 2)
+	if allowed, _ := rs[1].Value.Get("after").Schema().Field("m").Param("allowed"); allowed != "sad,ok" {
+		t.Errorf("allowed labels %q", allowed)
 	}
 }
 

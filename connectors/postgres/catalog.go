@@ -27,7 +27,8 @@ func (t *catalogTable) String() string { return t.schema + "." + t.name }
 
 func (t *catalogTable) quoted() string { return quoteName(t.schema) + "." + quoteName(t.name) }
 
-// listTables lists all tables that could be captured, by name.
+// listTables lists all tables that could be captured, by name: those whose changes are
+// in the log, so none that are temporary or unlogged.
 func (c *session) listTables(ctx context.Context, builtin bool) ([]catalogTable, error) {
 	where := ""
 	if builtin {
@@ -35,7 +36,7 @@ func (c *session) listTables(ctx context.Context, builtin bool) ([]catalogTable,
 	}
 	rows, err := c.query(ctx, `SELECT c.oid, n.nspname, c.relname, c.relkind, c.relispartition, c.reltuples
 		FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND n.nspname !~ '^pg_(toast|temp)'`+where+`
+		WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND n.nspname !~ '^pg_(toast|temp)'`+where+`
 		ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"`)
 	if err != nil {
 		return nil, c.s.classify(err, "list the tables")
@@ -155,6 +156,37 @@ func (c *session) readTypes(ctx context.Context) (map[uint32]*typeInfo, error) {
 // knows reports whether types has all that a relation's columns are made of.
 func knows(types map[uint32]*typeInfo, rel *relation) bool {
 	return !slices.ContainsFunc(rel.columns, func(c relColumn) bool { return types[c.typ] == nil })
+}
+
+// A published is what a publication lets through of a table (Postgres 15 and newer):
+// some columns, some rows. The snapshot must do the same.
+type published struct {
+	columns []string // nil: all
+	filter  string   // a condition, or ""
+}
+
+func (c *session) publishedOf(ctx context.Context, t *catalogTable) (p published, err error) {
+	if c.version < 150000 {
+		return p, nil
+	}
+	rows, err := c.query(ctx, `SELECT a.name, p.rowfilter FROM pg_catalog.pg_publication_tables p CROSS JOIN LATERAL unnest(p.attnames) AS a(name)
+		WHERE p.pubname = `+quoteText(c.s.publication)+` AND p.schemaname = `+quoteText(t.schema)+` AND p.tablename = `+quoteText(t.name))
+	if err != nil {
+		return p, c.s.classify(err, fmt.Sprintf("read what publication %q lets through of table %s", c.s.publication, t))
+	}
+	for _, r := range rows {
+		p.columns, p.filter = append(p.columns, r[0].text), r[1].text
+	}
+	return p, nil
+}
+
+// hasEnum reports whether a relation has a column of an enum, or an array of one.
+func hasEnum(types map[uint32]*typeInfo, rel *relation) bool {
+	enum := func(oid uint32) bool { t := types[oid]; return t != nil && t.kind == 'e' }
+	return slices.ContainsFunc(rel.columns, func(c relColumn) bool {
+		t := types[c.typ]
+		return enum(c.typ) || t != nil && (enum(t.elem) || enum(t.base))
+	})
 }
 
 // A slotState is what the catalog says of a replication slot.

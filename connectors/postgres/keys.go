@@ -49,7 +49,7 @@ var (
 	keySlotStreamParams = config.Key[string]{Name: "slot.stream.params", Importance: config.Low, Group: groupPostgres, Width: config.Long, Check: func(s string) error { _, err := parseParams(s); return err },
 		Doc: "Further options of the decoding plugin: name=value;name=value."}
 	keyDatabaseInitialStatements = config.Key[string]{Name: "database.initial.statements", Importance: config.Low, Group: groupPostgres, Width: config.Long,
-		Doc: "SQL to run on every connection once it stands, separated by semicolons; two semicolons are one of a statement's own."}
+		Doc: "SQL to run on every connection for queries once it stands, separated by semicolons; two semicolons are one of a statement's own."}
 	keyDatabaseSslmode = config.Key[string]{Name: "database.sslmode", Default: "prefer", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
 		Doc: "Whether to use TLS: disable, allow, prefer, require, verify-ca (the certificate must be good), verify-full (the host name, too)."}
 	keyDatabaseSslcert = config.Key[string]{Name: "database.sslcert", Importance: config.Medium, Group: groupPostgres, Width: config.Long,

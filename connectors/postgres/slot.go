@@ -113,11 +113,20 @@ func (s *settings) behind(st *slotState, p position) error {
 
 // preparePublication does what publication.autocreate.mode says.
 func (s *settings) preparePublication(ctx context.Context, c *session, tables []catalogTable) error {
-	rows, err := c.query(ctx, "SELECT puballtables FROM pg_catalog.pg_publication WHERE pubname = "+quoteText(s.publication))
+	viaRoot := "false"
+	if c.version >= 130000 {
+		viaRoot = "pubviaroot"
+	}
+	rows, err := c.query(ctx, "SELECT puballtables, "+viaRoot+" FROM pg_catalog.pg_publication WHERE pubname = "+quoteText(s.publication))
 	if err != nil {
 		return s.classify(err, "look for the publication")
 	}
 	exists := len(rows) > 0
+	if exists && s.publicationMode != "filtered" {
+		if err := s.checkRoot(tables, rows[0][1].text == "t"); err != nil {
+			return err
+		}
+	}
 	name := quoteName(s.publication)
 	with := ""
 	if s.viaRoot && c.version >= 130000 {
@@ -160,6 +169,37 @@ func (s *settings) preparePublication(ctx context.Context, c *session, tables []
 		return s.classify(err, fmt.Sprintf("create publication %q", s.publication))
 	}
 	return nil
+}
+
+// checkRoot reports a publication that sends changes of partitions under another name
+// than the one under which they are captured: none would come, in silence.
+func (s *settings) checkRoot(tables []catalogTable, root bool) error {
+	i := slices.IndexFunc(tables, func(t catalogTable) bool { return s.viaRoot && t.partitioned || !s.viaRoot && t.partition })
+	if i < 0 || root == s.viaRoot {
+		return nil
+	}
+	return connectors.Failed(reasonPublication, nil,
+		fmt.Sprintf("publication %q has publish_via_partition_root=%t, so changes of %s would not come under that name", s.publication, root, &tables[i]),
+		fmt.Sprintf("ALTER PUBLICATION %s SET (publish_via_partition_root = %t), or set publish.via.partition.root=%t", quoteName(s.publication), s.viaRoot, root))
+}
+
+// unpublished are the captured tables whose changes the publication does not send.
+func (s *settings) unpublished(ctx context.Context, c *session, tables []catalogTable) ([]string, error) {
+	rows, err := c.query(ctx, "SELECT schemaname, tablename FROM pg_catalog.pg_publication_tables WHERE pubname = "+quoteText(s.publication))
+	if err != nil {
+		return nil, s.classify(err, "read the publication's tables")
+	}
+	sent := make(map[string]bool, len(rows))
+	for _, r := range rows {
+		sent[r[0].text+"."+r[1].text] = true
+	}
+	var out []string
+	for _, t := range tables {
+		if !sent[t.String()] {
+			out = append(out, t.String())
+		}
+	}
+	return out, nil
 }
 
 // alterPublication sets a publication's tables where they differ: without need it

@@ -87,6 +87,13 @@ func (sn *snapshot) readTable(ctx context.Context, c *session, types map[uint32]
 	if err != nil {
 		return err
 	}
+	pub, err := c.publishedOf(ctx, ct)
+	if err != nil {
+		return err
+	}
+	if pub.columns != nil {
+		rel.columns = slices.DeleteFunc(rel.columns, func(c relColumn) bool { return !slices.Contains(pub.columns, c.name) })
+	}
 	cat, err := c.describe(ctx, ct.oid)
 	if err != nil {
 		return err
@@ -112,6 +119,9 @@ func (sn *snapshot) readTable(ctx context.Context, c *session, types map[uint32]
 		from = "(" + strings.TrimRight(strings.TrimSpace(stmt), ";") + ") AS q"
 	} else if !ct.partitioned {
 		from = "ONLY " + from // the rows of tables that inherit come under their own names
+	}
+	if pub.filter != "" {
+		from += " WHERE " + pub.filter
 	}
 	if _, err := c.CopyTo(ctx, sn, "COPY (SELECT "+list+" FROM "+from+") TO STDOUT"); err != nil {
 		if sn.err != nil {

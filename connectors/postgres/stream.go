@@ -468,7 +468,7 @@ func (r *reader) relation(ctx context.Context, b []byte) error {
 		if cat, err = r.meta.describe(ctx, rel.oid); err != nil {
 			return err
 		}
-		if !knows(r.types, rel) { // made since we last looked
+		if !knows(r.types, rel) || hasEnum(r.types, rel) { // made, or given labels, since we last looked
 			r.types, err = r.meta.readTypes(ctx)
 		}
 		return err

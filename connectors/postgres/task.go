@@ -188,6 +188,12 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue, pos position, have
 	if err := s.preparePublication(ctx, c, tables); err != nil {
 		return pos, err
 	}
+	if silent, err := s.unpublished(ctx, c, tables); err != nil {
+		return pos, err
+	} else if len(silent) > 0 {
+		t.lg.Warn("changes of captured tables do not come: the publication does not hold them; add them with ALTER PUBLICATION … ADD TABLE, or set publication.autocreate.mode=filtered",
+			"publication", s.publication, "tables", silent[:min(len(silent), 20)], "number", len(silent))
+	}
 	st, err := c.slotState(ctx)
 	if err != nil {
 		return pos, err

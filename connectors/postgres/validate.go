@@ -86,7 +86,7 @@ func (src *source) Validate(ctx context.Context) []*config.Error {
 			add(keySlotName.Name, connectors.Failed(reasonSlotInUse, nil, fmt.Sprintf("slot %q is read by the server's process %s", s.slot, st.pid), ""))
 		}
 	}
-	add(keyPublicationName.Name, s.checkPublication(ctx, c))
+	add(keyPublicationName.Name, s.checkPublication(ctx, c, tables))
 	return errs
 }
 
@@ -152,11 +152,11 @@ func (s *settings) checkSelect(ctx context.Context, c *session, tables []catalog
 }
 
 // checkPublication reports a publication that must exist and does not.
-func (s *settings) checkPublication(ctx context.Context, c *session) error {
+func (s *settings) checkPublication(ctx context.Context, c *session, tables []catalogTable) error {
 	if s.publicationMode != "disabled" {
 		return nil
 	}
-	return s.preparePublication(ctx, c, nil)
+	return s.preparePublication(ctx, c, tables) // changes nothing in this mode
 }
 
 // atKey puts an error at the key whose change mends it; where, unless its reason says
