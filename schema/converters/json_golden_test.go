@@ -3,6 +3,7 @@ package converters
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"os"
@@ -123,5 +124,36 @@ func TestJSONGoldenSecondConverter(t *testing.T) {
 		if err != nil || !bytes.Equal(out, g.Value) {
 			t.Fatalf("line %d: %v\n got %s\nwant %s", n+1, err, out, g.Value)
 		}
+	}
+}
+
+// TestJSONGoldenRandom reads and writes again what Connect's own JsonConverter
+// (replace.null.with.default=false) wrote of random data of random schemas.
+func TestJSONGoldenRandom(t *testing.T) {
+	f, err := os.Open("testdata/random.jsonl.gz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dec := newConverter(t, JSON, "replace.null.with.default", "false")
+	enc := newConverter(t, JSON, "replace.null.with.default", "false")
+	n := 0
+	sc := bufio.NewScanner(z)
+	for ; sc.Scan(); n++ {
+		s, v, err := dec.Decode(nil, bytes.Clone(sc.Bytes()))
+		if err != nil {
+			t.Fatalf("line %d: %v\n%s", n+1, err, sc.Bytes())
+		}
+		if out, _, err := enc.Encode(nil, nil, s, v); err != nil || !bytes.Equal(out, sc.Bytes()) {
+			t.Errorf("line %d (%v):\n got %s\nwant %s", n+1, err, out, sc.Bytes())
+		}
+	}
+	t.Logf("%d compared, 0 skipped", n)
+	if sc.Err() != nil || n < 500 {
+		t.Errorf("%d compared, too few (%v)", n, sc.Err())
 	}
 }
