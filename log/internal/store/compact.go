@@ -49,15 +49,16 @@ func (p *Partition) cleanable(now time.Time) (segs []*segment, total, dirty int6
 		return nil, 0, 0, false
 	}
 	limit := min(p.durable.Load(), p.lso.Load(), p.recovery.Load())
-	clean := p.cleaned.Load()
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	all := *p.segs.Load()
-	for i, seg := range all[:len(all)-1] {
+	n := 0
+	for n+1 < len(all) && all[n+1].base <= limit && !all[n].isLive() && !all[n].dirty {
+		n++
+	}
+	p.mu.Unlock()
+	clean := p.cleaned.Load()
+	for i, seg := range all[:n] {
 		end := all[i+1].base
-		if end > limit || seg.isLive() || seg.dirty {
-			break
-		}
 		if end > clean && (cfg.MinCompactionLag > 0 || cfg.MaxCompactionLag >= 0) {
 			newest, _, err := seg.lastTime()
 			if err != nil {

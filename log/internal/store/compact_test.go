@@ -523,3 +523,51 @@ func FuzzSwapName(f *testing.F) {
 		}
 	})
 }
+
+func TestALogWhoseEndWasCompactedAwayIsReadToItsEnd(t *testing.T) {
+	now := time.UnixMilli(1_000_000)
+	o := compactQuiet()
+	o.Now = func() time.Time { return now }
+	m := vfs.NewMem()
+	s := open(t, m, o)
+	c := compacted()
+	c.SegmentAge = time.Minute
+	p := create(t, s, "t", c)
+	for i := range 40 {
+		appendOne(t, p, kv(batch.Options{}, fmt.Sprint("k", i%5), strings.Repeat("v", 40)))
+	}
+	for i := range 5 {
+		appendOne(t, p, kv(batch.Options{}, fmt.Sprint("k", i), "-"))
+	}
+	end := p.End()
+	wait(t, p, end)
+	now = now.Add(2 * time.Minute)
+	p.rollIfDue(now) // the active segment is empty: everything can be compacted
+	p.waitIdle()
+	mustCompact(t, p)
+	if _, offsets := contents(t, p); len(offsets) != 5 {
+		t.Fatalf("%d deletions are left, want 5", len(offsets))
+	}
+	now = now.Add(2 * time.Hour)
+	p.cleaned.Store(0)
+	mustCompact(t, p)
+	check := func(p *Partition) {
+		t.Helper()
+		vs := readAll(t, p, 0, 100, ReadUncommitted)
+		if len(vs) == 0 || vs[len(vs)-1].NextOffset() != end || p.End() != end || len(p.Damaged()) > 0 {
+			t.Fatalf("%d batches, end %d, want %d", len(vs), p.End(), end)
+		}
+		for _, v := range vs {
+			if v.Count() != 0 {
+				t.Fatalf("%d records at %d", v.Count(), v.BaseOffset())
+			}
+		}
+		last := int64(0)
+		if err := p.Replay(0, func(v batch.View) error { last = v.NextOffset(); return nil }); err != nil || last != end {
+			t.Fatalf("replayed to %d, want %d: %v", last, end, err)
+		}
+	}
+	check(p)
+	s = open(t, m.Kill(), o)
+	check(s.Get("t", 0))
+}
