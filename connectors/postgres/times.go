@@ -210,7 +210,7 @@ func (t instant) in(perSecond int64) (int64, bool) {
 		return negInfinite / (1e6 / perSecond), true
 	}
 	perDay := perSecond * 86400
-	sub := t.us
+	var sub int64
 	if perSecond < 1e6 {
 		sub = t.us / (1e6 / perSecond)
 	} else {

@@ -80,8 +80,6 @@ func (w work) normal() work {
 
 func (w work) empty() bool { return len(w.connectors) == 0 && len(w.tasks) == 0 }
 
-func (w work) size() int { return len(w.connectors) + len(w.tasks) }
-
 func (w work) plus(o work) work {
 	return work{append(slices.Clone(w.connectors), o.connectors...), append(slices.Clone(w.tasks), o.tasks...)}.normal()
 }
