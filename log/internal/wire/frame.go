@@ -134,8 +134,8 @@ func (r *Reader) body(ctx context.Context, f *Frame, size int, pool, slow bool) 
 		}
 		at := len(f.Bytes)
 		if at+n > cap(f.Bytes) {
-			// Doubling keeps the copying linear; the peer has sent half of it by then.
-			grown := make([]byte, at, min(size, max(2*cap(f.Bytes), at+n)))
+			// The peer has sent a quarter of what is taken; copying stays linear.
+			grown := make([]byte, at, min(size, max(4*cap(f.Bytes), at+n)))
 			copy(grown, f.Bytes)
 			f.Bytes = grown
 		}
