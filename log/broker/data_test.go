@@ -662,3 +662,83 @@ func TestRestartKeepsEverything(t *testing.T) {
 		t.Errorf("the next offset is %d, want 2", p.BaseOffset)
 	}
 }
+
+// A full disk refuses records with a code that means that nothing was written, and takes them again
+// when there is space.
+func TestFullDisk(t *testing.T) {
+	n := start(t)
+	n.topic("t", 1)
+	w := n.dial()
+	b := records(strings.Repeat("x", 64<<10))
+	n.fs.SetCapacity(8 << 20)
+	stored := int64(0)
+	for {
+		p := produced1(t, ask[*kmsg.ProduceResponse](w, n.produceReq("t", 0, -1, b), 9))
+		if p.ErrorCode == kerr.KafkaStorageError.Code {
+			break
+		}
+		if p.ErrorCode != 0 || p.BaseOffset != stored {
+			t.Fatalf("error %d, offset %d after %d", p.ErrorCode, p.BaseOffset, stored)
+		}
+		if stored++; stored > 1000 {
+			t.Fatal("the disk is never full")
+		}
+	}
+	if stored == 0 {
+		t.Fatal("nothing was stored")
+	}
+	if p := fetched1(t, ask[*kmsg.FetchResponse](n.dial(), n.fetchReq("t", 0, stored-1, 0), 12)); p.ErrorCode != 0 || p.HighWatermark != stored || len(p.RecordBatches) == 0 {
+		t.Errorf("a reader got error %d, high watermark %d of %d", p.ErrorCode, p.HighWatermark, stored)
+	}
+	n.fs.SetCapacity(1 << 40)
+	if p := produced1(t, ask[*kmsg.ProduceResponse](w, n.produceReq("t", 0, -1, b), 9)); p.ErrorCode != 0 || p.BaseOffset != stored {
+		t.Errorf("with space again: error %d, offset %d, want %d", p.ErrorCode, p.BaseOffset, stored)
+	}
+}
+
+// Peers that begin a request and fall silent hold neither the budget nor others up.
+func TestHalfSentRequestsHoldNobodyUp(t *testing.T) {
+	n := start(t, func(o *Options) { o.RequestBudget = 1 << 20 })
+	n.topic("t", 1)
+	large := frame(n.produceReq("t", 0, -1, records(strings.Repeat("x", 900<<10))), 9, 1)
+	for range 20 {
+		w := n.dial()
+		if _, err := w.nc.Write(large[:600<<10]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Small requests pass by the budget.
+	w := n.dial()
+	for range 5 {
+		if p := produced1(t, ask[*kmsg.ProduceResponse](w, n.produceReq("t", 0, -1, records("v")), 9)); p.ErrorCode != 0 {
+			t.Errorf("error %d", p.ErrorCode)
+		}
+	}
+}
+
+// Requests far larger than the budget all get through, one at a time.
+func TestLargeRequestsTakeTurns(t *testing.T) {
+	n := start(t, func(o *Options) { o.RequestBudget = 1 << 20 })
+	n.topic("t", 1)
+	var wg sync.WaitGroup
+	for range 6 {
+		w := n.dial()
+		req := frame(n.produceReq("t", 0, -1, records(strings.Repeat("x", 6<<20))), 9, 1)
+		wg.Go(func() {
+			if _, err := w.nc.Write(req); err != nil {
+				t.Error(err)
+				return
+			}
+			resp := kmsg.NewPtrProduceResponse()
+			if err := w.receive(1, resp, 9); err != nil {
+				t.Error(err)
+			} else if c := resp.Topics[0].Partitions[0].ErrorCode; c != 0 {
+				t.Errorf("error %d", c)
+			}
+		})
+	}
+	wg.Wait()
+	if end := n.cat.Topic("t").Partition(0).End(); end != 6 {
+		t.Errorf("%d records, want 6", end)
+	}
+}
