@@ -14,7 +14,7 @@ import (
 )
 
 // A table in fake time: reads that wait for hours cost nothing, and everything ends.
-func TestTableInFakeTime(t *testing.T) {
+func TestSimTable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := logtest.New(t)
 		var s state
