@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -180,7 +179,8 @@ func (p *Partition) openError(err error) error {
 }
 
 // errDropped is internal: a segment left the list between look-up and open; look again.
-var errDropped = fmt.Errorf("segment was dropped: %w", &batch.Error{Code: batch.StorageError, Reason: "segment was dropped while it was read"})
+// Where there is nothing new to look at, its text is the answer.
+var errDropped error = &batch.Error{Code: batch.StorageError, Reason: "a segment's file is missing: it was removed behind the log's back. Restart to have the loss marked, and restore the file from a copy if there is one"}
 
 // usable reports why the partition cannot be used, nil if it can.
 func (p *Partition) usable() error {

@@ -451,6 +451,44 @@ func TestInterruptedReadsOfClosedFilesFindTheirWay(t *testing.T) {
 	}
 }
 
+func TestASegmentFileThatSomebodyRemovedIsAnErrorNotALoop(t *testing.T) {
+	fsys := vfs.NewMem()
+	s := open(t, fsys, quiet())
+	cfg := DefaultConfig()
+	cfg.SegmentBytes = segmentSize
+	p := create(t, s, "t", cfg)
+	for range 3 {
+		appendDurable(t, p, plain(1, strings.Repeat("v", 100)))
+	}
+	s.Close()
+	s = open(t, fsys, quiet())
+	p = s.Get("t", 0)
+	if err := fsys.Remove("data/t-0/" + offsetName(1, logSuffix)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Read(1, ReadOpts{MinOne: true}); code(err) != batch.StorageError {
+		t.Fatal(err)
+	}
+	if _, _, err := p.OffsetForTime(time.Now().UnixMilli()+hour.Milliseconds(), ReadUncommitted); err != nil {
+		t.Fatal(err)
+	}
+	if got := readAll(t, p, 2, 1000, ReadUncommitted); len(got) != 1 {
+		t.Fatalf("%d batches behind it", len(got))
+	}
+	// After a start, too: nobody skips a record unawares.
+	s = open(t, fsys.Kill(), quiet())
+	p = s.Get("t", 0)
+	for _, from := range []int64{0, 1} {
+		got, err := tryReadAll(p, from, 1<<20, ReadUncommitted)
+		if code(err) != batch.CorruptMessage || len(got) != int(1-from) {
+			t.Fatalf("from %d: %d batches, %v", from, len(got), err)
+		}
+	}
+	if got := readAll(t, p, 2, 1000, ReadUncommitted); len(got) != 1 {
+		t.Fatalf("%d batches behind it", len(got))
+	}
+}
+
 func TestBadIndexFilesAreMadeAnew(t *testing.T) {
 	for _, suffix := range []string{indexSuffix, timeSuffix} {
 		for name, spoil := range map[string]func(b []byte) []byte{

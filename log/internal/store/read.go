@@ -64,14 +64,24 @@ type fileRange struct {
 // CorruptMessage inside a damaged range, StorageError offline; ErrClosed. The
 // offsets of the Slice are filled in even then, for the answer.
 func (p *Partition) Read(from int64, o ReadOpts) (Slice, error) {
-	for {
-		s, err := p.read(from, o)
-		if err == nil {
-			return s, nil
+	var s Slice
+	err := p.again(func() (err error) {
+		if s, err = p.read(from, o); err != nil {
+			s.Release()
 		}
-		s.Release()
-		if !errors.Is(err, errDropped) || from < p.logStart.Load() {
-			return s, err
+		return err
+	})
+	return s, err
+}
+
+// again repeats a look-up that met a segment which left the list meanwhile. A file
+// that is gone although its segment is listed was removed by somebody else; that is an answer.
+func (p *Partition) again(look func() error) error {
+	for {
+		segs := p.segs.Load()
+		err := look()
+		if !errors.Is(err, errDropped) || p.segs.Load() == segs {
+			return err
 		}
 	}
 }
@@ -109,7 +119,12 @@ func (p *Partition) read(from int64, o ReadOpts) (sl Slice, err error) {
 				return sl, err
 			}
 			if pos >= end {
-				continue // nothing at or after from in this segment
+				// Nothing at or after from in this segment. Compaction keeps a batch for a
+				// segment's last offset, so that the next one follows without a gap.
+				if i+1 < len(segs) && segs[i+1].base > from {
+					return sl, p.missingError(from, segs[i+1].base)
+				}
+				continue
 			}
 		}
 		// Up to the next damaged range: what lies behind it is another read's.
@@ -137,8 +152,14 @@ func (p *Partition) read(from int64, o ReadOpts) (sl Slice, err error) {
 		sl.size += to - pos
 		room -= to - pos
 		if after < 0 { // everything up to stop
-			if i+1 < len(segs) && segs[i+1].base < limit.offset {
-				after = segs[i+1].base
+			if i+1 < len(segs) && segs[i+1].base <= limit.offset {
+				if after, err = seg.endOffset(); err != nil {
+					return sl, err
+				}
+				if after < segs[i+1].base {
+					next = after
+					break // the next read says what is missing
+				}
 			} else {
 				after = limit.offset
 			}
@@ -219,6 +240,10 @@ func (p *Partition) holeOf(offset int64) *hole {
 func (p *Partition) holeError(h *hole) error {
 	return &batch.Error{Code: batch.CorruptMessage, Reason: fmt.Sprintf("offsets %d to %d of %v are damaged (%s at byte %d); the data was acknowledged and is kept as it is. Skip the range by consuming from %d on, or cut it out with `millrace log repair`",
 		h.from, h.to-1, p.tp, offsetName(h.base, logSuffix), h.pos, h.to)}
+}
+
+func (p *Partition) missingError(from, to int64) error {
+	return &batch.Error{Code: batch.CorruptMessage, Reason: fmt.Sprintf("offsets %d to %d of %v are missing: no segment holds them. Restore the file from a copy, or skip the range by consuming from %d on", from, to-1, p.tp, to)}
 }
 
 // abortedIn lists the aborted transactions that touch [from, to), by first offset.

@@ -41,7 +41,8 @@ type segment struct {
 	maxOffset int64 // last offset of that batch
 	timeKnown bool  // maxTime is right; else it is read from the time index
 	aborted   []abortedTxn
-	txnKnown  bool // aborted is complete; else it is read from the file
+	txnKnown  bool  // aborted is complete; else it is read from the file
+	next      int64 // offset after the last batch of a sealed segment, 0 not known yet
 	hints     [4]hint
 	nextHint  int
 }
@@ -480,6 +481,43 @@ func (s *segment) findWith(idx []byte, offset, end int64) (int64, error) {
 		return false, nil
 	})
 	return pos, err
+}
+
+// endOffset is the offset after the last batch of a sealed segment.
+func (s *segment) endOffset() (int64, error) {
+	s.mu.Lock()
+	next := s.next
+	s.mu.Unlock()
+	if next > 0 {
+		return next, nil
+	}
+	idx, err := s.offsetIndex()
+	if err != nil {
+		return 0, err
+	}
+	size, start := s.size.Load(), int64(0)
+	if n := len(idx); n > 0 {
+		start = int64(be.Uint32(idx[n-indexEntry+4:]))
+	}
+	next = s.base
+	walk := func(start int64) error {
+		return s.each(start, size, func(_ int64, h batch.View) (bool, error) {
+			next = h.NextOffset()
+			return true, nil
+		})
+	}
+	if err := walk(start); err != nil { // a bad index entry, perhaps
+		if err := walk(0); err != nil {
+			return 0, err
+		}
+	}
+	if h := s.p.holeEnding(s.base, size); h != nil {
+		next = max(next, h.to)
+	}
+	s.mu.Lock()
+	s.next = next
+	s.mu.Unlock()
+	return next, nil
 }
 
 // fit returns where the whole batches that start at pos and take at most max

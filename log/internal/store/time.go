@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"sort"
 
@@ -18,11 +17,11 @@ type TimeOffset struct {
 // OffsetForTime finds the first record below the isolation's limit with a
 // timestamp of at least ms; ok is false if there is none.
 func (p *Partition) OffsetForTime(ms int64, iso Isolation) (t TimeOffset, ok bool, err error) {
-	for {
-		if t, ok, err = p.offsetForTime(ms, iso); !errors.Is(err, errDropped) {
-			return t, ok, err
-		}
-	}
+	err = p.again(func() (err error) {
+		t, ok, err = p.offsetForTime(ms, iso)
+		return err
+	})
+	return t, ok, err
 }
 
 func (p *Partition) offsetForTime(ms int64, iso Isolation) (t TimeOffset, ok bool, err error) {
@@ -49,11 +48,11 @@ func (p *Partition) offsetForTime(ms int64, iso Isolation) (t TimeOffset, ok boo
 
 // MaxTimestamp finds the record with the largest timestamp; the first of equals.
 func (p *Partition) MaxTimestamp(iso Isolation) (t TimeOffset, ok bool, err error) {
-	for {
-		if t, ok, err = p.maxTimestamp(iso); !errors.Is(err, errDropped) {
-			return t, ok, err
-		}
-	}
+	err = p.again(func() (err error) {
+		t, ok, err = p.maxTimestamp(iso)
+		return err
+	})
+	return t, ok, err
 }
 
 func (p *Partition) maxTimestamp(iso Isolation) (t TimeOffset, ok bool, err error) {
