@@ -860,7 +860,7 @@ func TestStoreAgreesWithTheModelAcrossStopsAndFaults(t *testing.T) {
 		return
 	}
 	base := uint64(time.Now().UnixNano()) / 1000
-	rounds := effort(2500)
+	rounds := effort(1500)
 	t.Logf("seeds %d to %d", base, base+uint64(rounds)-1)
 	for i := range rounds {
 		runModel(t, base+uint64(i), kinds)
