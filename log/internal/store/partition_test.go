@@ -201,6 +201,9 @@ func TestAFailedSyncTakesTheDirectoryOffline(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
+	if s.files.open != 0 {
+		t.Fatalf("%d files are still open", s.files.open)
+	}
 	// The next process does not trust the page cache: what was in doubt is gone or there, what was acknowledged is there.
 	p = open(t, fsys.Kill(), quiet()).Get("t", 0)
 	if p.End() != 2 {

@@ -242,12 +242,7 @@ func (s *Store) Delete(topic string, partition int32) error {
 	delete(s.part, tp)
 	s.mu.Unlock()
 	p.fail()
-	p.mu.Lock()
-	for _, seg := range p.dirty {
-		seg.file.unpin()
-	}
-	p.dirty, p.sealing = nil, nil
-	p.mu.Unlock()
+	p.letGo()
 	for _, seg := range *p.segs.Load() {
 		seg.file.drop()
 	}
@@ -258,6 +253,17 @@ func (s *Store) Delete(topic string, partition int32) error {
 		}
 	})
 	return nil
+}
+
+// letGo unpins what waited for a sync that will not come: the partition is gone, or the directory offline.
+func (p *Partition) letGo() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, seg := range p.dirty {
+		seg.dirty = false
+		seg.file.unpin()
+	}
+	p.dirty, p.sealing = nil, nil
 }
 
 // waitIdle waits until no sync of the partition is queued or running, and none can begin
@@ -384,6 +390,9 @@ func (s *Store) Close() error {
 	}
 	s.wg.Wait()
 	s.removals.Wait()
+	for _, p := range parts {
+		p.letGo()
+	}
 	s.files.closeAll()
 	s.ballastMu.Lock()
 	if s.ballast != nil {
