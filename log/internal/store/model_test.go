@@ -219,8 +219,8 @@ func (m *model) append(mp *modelPartition, v batch.View, o AppendOpts) (Appended
 			if m.o.Fsync == FsyncGroup || mp.cfg.Internal {
 				mp.acked = max(mp.acked, a.End)
 			}
-		} else if !m.dead && m.eioAt == 0 && m.s.offline.Load() == nil && !m.s.closed.Load() && !mp.deleting {
-			m.fatalf("wait for %d of %v: %v", a.End, mp.tp, err)
+		} else if code, _ := batch.CodeOf(err); !errors.Is(err, ErrOutcomeUnknown) && !errors.Is(err, ErrClosed) && code != batch.UnknownTopicOrPartition {
+			m.t.Errorf("seed %d: wait for %d of %v: %v", m.seed, a.End, mp.tp, err)
 		}
 	})
 	return a, nil
