@@ -281,7 +281,7 @@ func TestDeletes(t *testing.T) {
 		for _, last := range []bool{true, false} {
 			t.Run(fmt.Sprintf("document.versions=%s,last is a value=%v", versions, last), func(t *testing.T) {
 				s := newStub(t)
-				s.delay = func() { time.Sleep(rand.N(20 * time.Millisecond)) }
+				s.delay = func() { time.Sleep(rand.N(10 * time.Millisecond)) }
 				run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL, "max.in.flight.requests", "5", "batch.size", "1",
 					"behavior.on.null.values", "delete", "document.versions", versions), true, tp(0), tp(1))
 				var records []schema.Record
@@ -382,13 +382,13 @@ func TestTooLarge(t *testing.T) {
 			return limit(w, r, body)
 		}
 		run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL), false, tp(0))
-		for o := range int64(200) {
-			run.Put([]schema.Record{at(doc(fmt.Sprint(o), strings.Repeat("x", 400<<10)), 0, o)}[:1])
+		for o := range int64(80) {
+			run.Put([]schema.Record{at(doc(fmt.Sprint(o), strings.Repeat("x", 400<<10)), 0, o)})
 			if o%20 == 19 {
 				run.FlushTo(tp(0), o+1)
 			}
 		}
-		if n := len(s.texts("orders", "text")); n != 200 || tooMany > 20 { // each of 16 full bulks would be refused thrice
+		if n := len(s.texts("orders", "text")); n != 80 || tooMany > 12 { // each of 7 full bulks would be refused thrice
 			t.Errorf("%d documents, %d requests were too large", n, tooMany)
 		}
 		run.Close(false, tp(0))

@@ -388,14 +388,14 @@ func TestLostPartitions(t *testing.T) {
 	run.Close(false, tp(1))
 }
 
-// TestLargeDocuments sends 40 of 15 MiB: they travel alone, two at once at most.
+// TestLargeDocuments sends 5 of 15 MiB: they travel alone, two at once at most.
 func TestLargeDocuments(t *testing.T) {
 	s := newStub(t)
 	s.set(func() { s.item = func(int, stubItem) (int, *serverError) { return 201, nil } })
 	run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL), false, tp(0))
 	large := strings.Repeat("x", 15<<20)
 	task, most := run.Task.(*task), 0
-	for i := range int64(8) {
+	for i := range int64(5) {
 		run.Put([]schema.Record{at(doc(fmt.Sprint(i), large), 0, i)})
 		task.mu.Lock()
 		most = max(most, task.bytes)
@@ -406,7 +406,7 @@ func TestLargeDocuments(t *testing.T) {
 			}
 		})
 	}
-	run.FlushTo(tp(0), 8)
+	run.FlushTo(tp(0), 5)
 	if most > maxUnderWay {
 		t.Errorf("%d bytes were under way", most)
 	}
