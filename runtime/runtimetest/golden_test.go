@@ -84,6 +84,15 @@ func TestAWorkerStartsFromTheTopicsOfConnect(t *testing.T) {
 	AwaitState(t, h, "src", 0, runtime.Running)
 	AwaitState(t, h, "sink", 0, runtime.Running)
 	AwaitState(t, h, "sink", 1, runtime.Running)
+	Until(t, "all to run here", func() bool { // the topic still holds what the other worker said
+		for _, name := range []string{"src", "sink", "numbers", "viaput"} {
+			st, err := h.Status(ctx, name)
+			if err != nil || st.Connector.WorkerID != h.WorkerID() || len(st.Tasks) == 0 || st.Tasks[0].WorkerID != h.WorkerID() {
+				return false
+			}
+		}
+		return true
+	})
 	if tasks, err := h.Tasks(ctx, "paused"); err != nil || len(tasks) != 0 {
 		t.Errorf("a connector that was born paused has tasks: %v, %v", tasks, err)
 	}
@@ -103,15 +112,14 @@ func TestAWorkerStartsFromTheTopicsOfConnect(t *testing.T) {
 		}
 	}
 	// The states that the topic holds afterwards are in Connect's form.
-	found := false
-	for _, r := range Records(t, l, "connect-status") {
-		if string(r.Key) == "status-task-src-0" && string(r.Value) == `{"state":"RUNNING","trace":null,"worker_id":"`+h.WorkerID()+`","generation":1,"version":"1.0"}` {
-			found = true
+	Until(t, "the state of src-0 in Connect's form", func() bool {
+		for _, r := range Records(t, l, "connect-status") {
+			if string(r.Key) == "status-task-src-0" && string(r.Value) == `{"state":"RUNNING","trace":null,"worker_id":"`+h.WorkerID()+`","generation":1,"version":"1.0"}` {
+				return true
+			}
 		}
-	}
-	if !found {
-		t.Error("no state of src-0 in Connect's form")
-	}
+		return false
+	})
 }
 
 // A topic whose records would be deleted by age is no place for configurations.

@@ -29,6 +29,8 @@ var (
 type Source struct {
 	// FailAt, PanicAt: the record before which it fails or panics, once for each run; -1 never.
 	FailAt, PanicAt atomic.Int64
+	// FailTask, where set before it runs, says which tasks fail and panic; all otherwise.
+	FailTask func(task int) bool
 	// Error is what it fails with.
 	Error atomic.Pointer[error]
 	// Deaf makes Run ignore its context.
@@ -43,6 +45,7 @@ type Source struct {
 	mu        sync.Mutex // guards the fields below
 	committed map[string]int64
 	starts    []int64
+	runs      map[string]int // of each task, by "connector-task"
 	running   map[int]int
 	twice     bool
 	plan      error
@@ -50,7 +53,7 @@ type Source struct {
 
 // NewSource makes a source that behaves.
 func NewSource() *Source {
-	s := &Source{committed: map[string]int64{}, running: map[int]int{}}
+	s := &Source{committed: map[string]int64{}, runs: map[string]int{}, running: map[int]int{}}
 	s.FailAt.Store(-1)
 	s.PanicAt.Store(-1)
 	return s
@@ -68,6 +71,13 @@ func (s *Source) Starts() []int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return append([]int64(nil), s.starts...)
+}
+
+// RunsOf is how often a task was run.
+func (s *Source) RunsOf(connector string, task int) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.runs[fmt.Sprintf("%s-%d", connector, task)]
 }
 
 // Twice reports whether a task ever ran twice at once.
@@ -139,6 +149,7 @@ func (t *countingTask) Run(ctx context.Context, out connectors.Out) error {
 	s := t.s
 	s.Runs.Add(1)
 	s.mu.Lock()
+	s.runs[fmt.Sprintf("%s-%d", t.cc.Connector, t.cc.Task)]++
 	s.running[t.cc.Task]++
 	s.twice = s.twice || s.running[t.cc.Task] > 1
 	s.mu.Unlock()
@@ -164,10 +175,11 @@ func (t *countingTask) Run(ctx context.Context, out connectors.Out) error {
 	for {
 		var b connectors.Batch
 		for i := int32(0); i < sourceBatch.Get(t.v) && (count == 0 || n < count); i++ {
-			if s.PanicAt.Load() == n {
+			mayFail := s.FailTask == nil || s.FailTask(t.cc.Task)
+			if mayFail && s.PanicAt.Load() == n {
 				panic("the source was told to panic")
 			}
-			if s.FailAt.Load() == n {
+			if mayFail && s.FailAt.Load() == n {
 				if e := s.Error.Load(); e != nil {
 					return *e
 				}
