@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -97,6 +98,8 @@ func (h *Herder) lead(ctx context.Context, g ledGroup) (map[string]assignment, e
 	return out, err
 }
 
+var errBehind = errors.New("the config topic could not be read as far as the assignment wants")
+
 // assigned implements owner.
 func (h *Herder) assigned(ctx context.Context, m membership, a assignment) error {
 	if a.err == errConfigMismatch {
@@ -123,7 +126,7 @@ func (h *Herder) assigned(ctx context.Context, m membership, a assignment) error
 			case <-time.After(h.cfg.Worker.UnsyncBackoff):
 			case <-ctx.Done():
 			}
-			return fmt.Errorf("config topic is behind: %w", err)
+			return errBehind
 		}
 	}
 	return h.do(ctx, func() {

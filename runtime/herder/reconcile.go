@@ -46,6 +46,7 @@ type outcome struct {
 	next     time.Time // of the next one; zero for none
 	timer    *time.Timer
 	started  time.Time
+	failures int // ever; tells one failure from another
 }
 
 func (o *outcome) forget() {
@@ -395,6 +396,8 @@ func (h *Herder) failed(o *outcome, err error, c *store.Connector, again func())
 		o.restarts = 0
 	}
 	o.err = err
+	o.failures++
+	this := o.failures
 	if !h.cfg.Worker.AutoRestart || !wantsRestart(c.Config) {
 		return
 	}
@@ -405,7 +408,7 @@ func (h *Herder) failed(o *outcome, err error, c *store.Connector, again func())
 	o.next = time.Now().Add(wait)
 	o.timer = time.AfterFunc(wait, func() {
 		h.mail.post(func() {
-			if o.err == err {
+			if o.err != nil && o.failures == this {
 				o.restarts++
 				again()
 			}

@@ -76,7 +76,7 @@ func (t *sinkTask) options() []kgo.Opt {
 		kgo.DisableAutoCommit(),
 		kgo.Balancers(kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()),
 		kgo.FetchMaxBytes(maxFetchBytes),
-		kgo.MaxConcurrentFetches(4),
+		kgo.MaxConcurrentFetches(1),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset().AtStart()),                           // out of range is decided here, see place
 		kgo.MetadataMaxAge(5 * time.Second), kgo.MetadataMinAge(500 * time.Millisecond), // topics may appear later
 		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
@@ -304,7 +304,11 @@ func (t *sinkTask) fetchError(hard context.Context, tp connectors.TopicPartition
 		if p == nil {
 			return nil
 		}
-		at, err := t.place(hard, tp, p.position)
+		b, err := t.bounds(hard, tp.Topic)
+		if err != nil {
+			return err
+		}
+		at, err := t.place(tp, p.position, b)
 		if err != nil {
 			return err
 		}
@@ -327,11 +331,8 @@ func (t *sinkTask) fetchError(hard context.Context, tp connectors.TopicPartition
 // place finds the position to read from in a partition, for a position at that may
 // lie outside of what there is; at is negative where none is committed. What is lost
 // is said, and decided as auto.offset.reset wants.
-func (t *sinkTask) place(ctx context.Context, tp connectors.TopicPartition, at int64) (int64, error) {
-	start, end, err := t.bounds(ctx, tp)
-	if err != nil {
-		return 0, err
-	}
+func (t *sinkTask) place(tp connectors.TopicPartition, at int64, b bounds) (int64, error) {
+	start, end := b.of(tp)
 	if at >= start && at <= end {
 		return at, nil
 	}
@@ -356,29 +357,39 @@ func (t *sinkTask) place(ctx context.Context, tp connectors.TopicPartition, at i
 	return to, nil
 }
 
-func (t *sinkTask) bounds(ctx context.Context, tp connectors.TopicPartition) (start, end int64, err error) {
+// bounds are where partitions begin and end.
+type bounds struct{ starts, ends kadm.ListedOffsets }
+
+func (b bounds) of(tp connectors.TopicPartition) (start, end int64) {
+	s, _ := b.starts.Lookup(tp.Topic, tp.Partition)
+	e, _ := b.ends.Lookup(tp.Topic, tp.Partition)
+	return s.Offset, e.Offset
+}
+
+// bounds asks for the bounds of topics' partitions until it has them.
+func (t *sinkTask) bounds(ctx context.Context, topics ...string) (b bounds, err error) {
 	for wait := 100 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
-		starts, err := t.admin.ListStartOffsets(ctx, tp.Topic)
+		b.starts, err = t.admin.ListStartOffsets(ctx, topics...)
 		if err == nil {
-			err = starts.Error()
-		}
-		ends, err2 := t.admin.ListEndOffsets(ctx, tp.Topic)
-		if err = errors.Join(err, err2); err == nil {
-			err = ends.Error()
+			err = b.starts.Error()
 		}
 		if err == nil {
-			s, _ := starts.Lookup(tp.Topic, tp.Partition)
-			e, _ := ends.Lookup(tp.Topic, tp.Partition)
-			return s.Offset, e.Offset, nil
+			b.ends, err = t.admin.ListEndOffsets(ctx, topics...)
+		}
+		if err == nil {
+			err = b.ends.Error()
+		}
+		if err == nil {
+			return b, nil
 		}
 		if ctx.Err() != nil {
-			return 0, 0, ctx.Err()
+			return b, ctx.Err()
 		}
-		t.lg.Warn("the bounds of a partition are not known yet", "topic", tp.Topic, "partition", tp.Partition, "err", err)
+		t.lg.Warn("where partitions begin and end is not known yet", "topics", topics, "err", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
-			return 0, 0, ctx.Err()
+			return b, ctx.Err()
 		}
 	}
 }
@@ -476,13 +487,17 @@ func (t *sinkTask) openParts(ctx context.Context, at map[string]map[int32]kgo.Of
 	if err != nil {
 		return err
 	}
+	b, err := t.bounds(ctx, slices.Collect(maps.Keys(at))...)
+	if err != nil {
+		return err
+	}
 	for _, tp := range list {
 		committed := at[tp.Topic][tp.Partition].EpochOffset().Offset
 		from := committed
 		if k, ok := known[tp]; ok {
 			from = k
 		}
-		if from, err = t.place(ctx, tp, from); err != nil {
+		if from, err = t.place(tp, from, b); err != nil {
 			return err
 		}
 		t.parts[tp] = &part{from, from, from, committed}
