@@ -368,6 +368,9 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	if err != nil {
 		return err
 	}
+	cc.Journal = func(ctx context.Context, name string) (connectors.Journal, error) {
+		return openJournal(ctx, w.cfg.Log, client, name)
+	}
 	task, err := plugin.NewTask(cc, own)
 	if err != nil {
 		return err
