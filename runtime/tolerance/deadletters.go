@@ -28,32 +28,48 @@ type DeadLetters struct {
 	Lost  atomic.Int64 // refused by the log, under errors.tolerance=all
 
 	mu      sync.Mutex // guards the fields below
-	waiting int
+	waiting int        // letters that are not acknowledged
+	bytes   int64      // of them
 	failed  error
-	idle    chan struct{} // closed when waiting is 0; nil while nobody waits
+	changed chan struct{} // closed and replaced when one is acknowledged
 }
+
+// mostBytes is how many bytes of letters are on their way; a larger one goes alone.
+const mostBytes = 8 << 20
 
 // NewDeadLetters takes a client that is the caller's to close. The topic exists.
 func NewDeadLetters(cl *kgo.Client, cfg Config, connector string, task int, lg *slog.Logger) *DeadLetters {
-	return &DeadLetters{cl: cl, cfg: cfg, conn: connector, task: task, lg: lg}
+	return &DeadLetters{cl: cl, cfg: cfg, conn: connector, task: task, lg: lg, changed: make(chan struct{})}
 }
 
 // Send hands a dead letter over. It blocks while too many are on their way.
 func (d *DeadLetters) Send(ctx context.Context, f Failure) error {
-	d.mu.Lock()
-	err := d.failed
-	if err == nil {
-		d.waiting++
+	size := int64(len(f.Origin.Key) + len(f.Origin.Value))
+	for {
+		d.mu.Lock()
+		if d.failed != nil {
+			defer d.mu.Unlock()
+			return d.failed
+		}
+		if d.waiting == 0 || d.bytes+size <= mostBytes {
+			d.waiting++
+			d.bytes += size
+			d.mu.Unlock()
+			break
+		}
+		changed := d.changed
+		d.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
 	}
-	d.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	d.cl.Produce(ctx, d.letter(f), func(r *kgo.Record, err error) { d.sent(r, err) })
+	d.cl.Produce(ctx, d.letter(f), func(r *kgo.Record, err error) { d.sent(r, size, err) })
 	return nil
 }
 
-func (d *DeadLetters) sent(r *kgo.Record, err error) {
+func (d *DeadLetters) sent(r *kgo.Record, size int64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	switch {
@@ -67,10 +83,10 @@ func (d *DeadLetters) sent(r *kgo.Record, err error) {
 	case d.failed == nil:
 		d.failed = fmt.Errorf("write dead letter to topic %q: %w", d.cfg.DeadLetterTopic, err)
 	}
-	if d.waiting--; d.waiting == 0 && d.idle != nil {
-		close(d.idle)
-		d.idle = nil
-	}
+	d.waiting--
+	d.bytes -= size
+	close(d.changed)
+	d.changed = make(chan struct{})
 }
 
 // refused reports whether the log will not take a record whatever we do.
@@ -80,24 +96,20 @@ func refused(err error) bool {
 
 // Flush returns when all letters that were sent are acknowledged, or says why one is not.
 func (d *DeadLetters) Flush(ctx context.Context) error {
-	d.mu.Lock()
-	if d.waiting == 0 || d.failed != nil {
-		defer d.mu.Unlock()
-		return d.failed
+	for {
+		d.mu.Lock()
+		if d.waiting == 0 || d.failed != nil {
+			defer d.mu.Unlock()
+			return d.failed
+		}
+		changed := d.changed
+		d.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("write dead letters to topic %q: %w", d.cfg.DeadLetterTopic, context.Cause(ctx))
+		}
 	}
-	if d.idle == nil {
-		d.idle = make(chan struct{})
-	}
-	idle := d.idle
-	d.mu.Unlock()
-	select {
-	case <-idle:
-	case <-ctx.Done():
-		return fmt.Errorf("write dead letters to topic %q: %w", d.cfg.DeadLetterTopic, context.Cause(ctx))
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.failed
 }
 
 // letter is the record as it was read, and the context headers where they are wanted.

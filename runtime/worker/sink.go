@@ -553,7 +553,13 @@ func (t *sinkTask) commit(hard context.Context, parts []connectors.TopicPartitio
 	ctx, cancel := context.WithTimeout(hard, t.timeout)
 	defer cancel()
 	if t.letters != nil {
-		if err := t.letters.Flush(ctx); err != nil {
+		switch err := t.letters.Flush(ctx); {
+		case hard.Err() != nil:
+			return hard.Err()
+		case errors.Is(err, context.DeadlineExceeded):
+			t.lg.Warn("dead letters are not acknowledged yet; offsets are committed later", "err", err)
+			return nil
+		case err != nil:
 			return connectors.Retriable(err)
 		}
 	}

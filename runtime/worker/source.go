@@ -245,7 +245,9 @@ func (t *sourceTask) acked(s *slab, r *kgo.Record, err error) {
 
 func (t *sourceTask) done(s *slab) {
 	t.inflight.ack(s.flight)
-	t.slabs.Put(s)
+	if s.size <= keptChunk { // a huge value is not kept for the sake of a slab
+		t.slabs.Put(s)
+	}
 }
 
 // refused is what a record's failure means: nil where it is skipped, as
