@@ -104,6 +104,14 @@ func decode(r *http.Request, v any) error {
 		case errors.Is(err, io.EOF):
 			return runtime.BadRequest("the request has no body; send a JSON object")
 		}
+		var typed *json.UnmarshalTypeError
+		if errors.As(err, &typed) {
+			what := "the body"
+			if typed.Field != "" {
+				what = fmt.Sprintf("field %q", typed.Field)
+			}
+			return runtime.BadRequest("the body is not the JSON that this call takes: %s may not be a JSON %s", what, typed.Value)
+		}
 		return runtime.BadRequest("the body is not the JSON that this call takes: %s", err)
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
