@@ -131,7 +131,7 @@ func TestBothFileSystemsBehaveAlike(t *testing.T) {
 		if s, err := fsys.Space(dir); err != nil || s.Free <= 0 || s.Total < s.Free {
 			t.Errorf("space: %+v %v", s, err)
 		}
-		if fsys.BootID() != fsys.BootID() {
+		if boot := fsys.BootID(); boot != fsys.BootID() {
 			t.Error("the boot changes")
 		}
 	})
