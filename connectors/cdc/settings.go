@@ -42,6 +42,6 @@ func Exclusive(v config.Values, include, exclude string) *config.Error {
 	return nil
 }
 
-// patternSettings are the settings that hold lists of regular expressions. Their
-// commas may be escaped, so they are read from the text and not from the list.
+// Patterned reads a setting that holds a list of regular expressions: from its text
+// and not from the list, since commas may be escaped.
 func Patterned(v config.Values, key string) (Patterns, error) { return ParsePatterns(v.Raw[key]) }

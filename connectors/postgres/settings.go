@@ -176,7 +176,7 @@ func defaultNaming(c config.Class) error {
 	case "io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy", "":
 		return nil
 	}
-	return fmt.Errorf("Java classes cannot run here; leave the key out for Debezium's default")
+	return fmt.Errorf("a Java class cannot run here; leave the key out for Debezium's default")
 }
 
 // patternList checks a list of regular expressions as far as its commas allow; what

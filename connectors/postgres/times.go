@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"millrace/schema"
+	"millrace/schema/javatext"
 )
 
 // What the infinities of dates and timestamps become: Debezium's sentinels of the
@@ -29,45 +30,6 @@ var (
 	errBeyond = errors.New("does not fit 64 bits of its unit")
 	bc        = []byte(" BC")
 )
-
-// civilDays is the number of days from 1970-01-01 to a date of the proleptic
-// Gregorian calendar; year 0 is 1 BC.
-func civilDays(y, m, d int64) int64 {
-	if m <= 2 {
-		y--
-	}
-	era := y / 400
-	if y < 0 {
-		era = (y - 399) / 400
-	}
-	yoe := y - era*400
-	mp := (m + 9) % 12
-	doy := (153*mp+2)/5 + d - 1
-	doe := yoe*365 + yoe/4 - yoe/100 + doy
-	return era*146097 + doe - 719468
-}
-
-// civilDate is the inverse of civilDays.
-func civilDate(days int64) (y, m, d int64) {
-	z := days + 719468
-	era := z / 146097
-	if z < 0 {
-		era = (z - 146096) / 146097
-	}
-	doe := z - era*146097
-	yoe := (doe - doe/1460 + doe/36524 - doe/146096) / 365
-	doy := doe - (365*yoe + yoe/4 - yoe/100)
-	mp := (5*doy + 2) / 153
-	d = doy - (153*mp+2)/5 + 1
-	if m = mp + 3; m > 12 {
-		m -= 12
-	}
-	y = yoe + era*400
-	if m <= 2 {
-		y++
-	}
-	return y, m, d
-}
 
 // cutDate reads YYYY-MM-DD at the front of b.
 func cutDate(b []byte) (y, m, d int64, rest []byte, ok bool) {
@@ -127,7 +89,7 @@ func dateDays(b []byte) (int64, error) {
 	if isBC {
 		y = 1 - y
 	}
-	return civilDays(y, m, d), nil
+	return javatext.Days(y, int(m), int(d)), nil
 }
 
 // An instant is a timestamp as days and microseconds of the day, which holds all
@@ -163,7 +125,7 @@ func parseTimestamp(b []byte, zoned bool) (instant, error) {
 	if isBC {
 		y = 1 - y
 	}
-	t := instant{days: civilDays(y, m, d), us: us - off*1e6}
+	t := instant{days: javatext.Days(y, int(m), int(d)), us: us - off*1e6}
 	for ; t.us < 0; t.us += microsPerDay {
 		t.days--
 	}
@@ -210,12 +172,7 @@ func (t instant) in(perSecond int64) (int64, bool) {
 		return negInfinite / (1e6 / perSecond), true
 	}
 	perDay := perSecond * 86400
-	var sub int64
-	if perSecond < 1e6 {
-		sub = t.us / (1e6 / perSecond)
-	} else {
-		sub = t.us * (perSecond / 1e6)
-	}
+	sub := t.us * max(1, perSecond/1e6) / max(1, 1e6/perSecond)
 	last := math.MaxInt64/perDay - 1
 	switch {
 	case t.days == last+1 && sub <= math.MaxInt64-(last+1)*perDay:
@@ -270,7 +227,7 @@ func timeDecoder(perSecond int64, value func(int64) schema.Value) decoder {
 // appendISODate writes a date as Java's ISO formats do: four digits, a sign before
 // years beyond them.
 func appendISODate(dst []byte, days int64) []byte {
-	y, m, d := civilDate(days)
+	y, m, d := javatext.Civil(days)
 	switch {
 	case y < 0:
 		dst = append(dst, '-')
