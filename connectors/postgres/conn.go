@@ -66,7 +66,7 @@ func (s *settings) config(files connectors.Files, replication bool) (*pgconn.Con
 	cfg.ConnectTimeout = connectTimeout
 	// What columns look like as text hangs on these; decoders rely on them.
 	cfg.RuntimeParams = map[string]string{
-		"application_name": "millrace " + s.slot, "client_encoding": "UTF8", "TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres",
+		"application_name": s.application(), "client_encoding": "UTF8", "TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres",
 		"extra_float_digits": "3", "bytea_output": "hex", "lc_monetary": "C", "standard_conforming_strings": "on", "statement_timeout": "0",
 		"idle_in_transaction_session_timeout": "0",
 	}
@@ -79,6 +79,12 @@ func (s *settings) config(files connectors.Files, replication bool) (*pgconn.Con
 	}
 	cfg.DialFunc = dialer.DialContext
 	return cfg, nil
+}
+
+// application is what the server's views call our connections; it keeps 63 bytes.
+func (s *settings) application() string {
+	name := "millrace " + s.slot
+	return name[:min(len(name), 63)]
 }
 
 // A session is an ordinary connection for queries and COPY.

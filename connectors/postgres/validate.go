@@ -94,7 +94,7 @@ func (src *source) Validate(ctx context.Context) []*config.Error {
 // running connector may be validated again.
 func (src *source) ours(ctx context.Context, c *session, st *slotState) bool {
 	rows, err := c.query(ctx, "SELECT application_name FROM pg_catalog.pg_stat_activity WHERE pid = "+st.pid)
-	return err == nil && len(rows) == 1 && rows[0][0].text == "millrace "+c.s.slot
+	return err == nil && len(rows) == 1 && rows[0][0].text == c.s.application()
 }
 
 // checkRights reports what the user may not do.
