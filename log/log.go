@@ -129,7 +129,8 @@ func openEmbedded(cfg Config) (_ *Log, err error) {
 		}
 		l.srv.Serve(tl, at)
 	}
-	l.opts = []kgo.Opt{kgo.SeedBrokers("embedded:9092"), kgo.Dialer(l.mem.Dial)}
+	// Metadata costs microseconds here: new topics need not wait for seconds to be noticed.
+	l.opts = []kgo.Opt{kgo.SeedBrokers("embedded:9092"), kgo.Dialer(l.mem.Dial), kgo.MetadataMinAge(100 * time.Millisecond)}
 	return l, nil
 }
 
