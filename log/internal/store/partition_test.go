@@ -428,6 +428,82 @@ func TestThoseWhoWaitAreCalledInOrderAndOnce(t *testing.T) {
 	}
 }
 
+func TestTheIntervalModeAnswersAtOnceAndSyncsLater(t *testing.T) {
+	o := quiet()
+	o.Fsync, o.FsyncInterval = FsyncInterval, 20*time.Millisecond
+	s := open(t, vfs.NewMem(), o)
+	if s.Health().WeakFsync != "interval" {
+		t.Errorf("health: %+v", s.Health())
+	}
+	p := create(t, s, "t", DefaultConfig())
+	cfg := DefaultConfig()
+	cfg.Internal = true
+	in := create(t, s, "internal", cfg)
+	release := holdSyncs(s)
+	a := appendOne(t, p, plain(3, "v"))
+	if p.HighWatermark() != a.End || p.Durable() != 0 || p.LastStable() != a.End {
+		t.Fatalf("high watermark %d, durable %d, stable %d", p.HighWatermark(), p.Durable(), p.LastStable())
+	}
+	wait(t, p, a.End) // does not wait
+	if got := readAll(t, p, 0, 1<<20, ReadUncommitted); len(got) != 1 {
+		t.Fatalf("%d batches", len(got))
+	}
+	appendOne(t, in, plain(1, "v"))
+	if in.HighWatermark() != 0 {
+		t.Fatal("an internal topic does not wait for its sync")
+	}
+	release()
+	wait(t, in, 1)
+	for deadline := time.Now().Add(time.Minute); p.Durable() != a.End; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("never synced")
+		}
+	}
+}
+
+func TestReplayGivesEveryBatchOnceAndStopsAtDamage(t *testing.T) {
+	fsys := vfs.NewMem()
+	s := open(t, fsys, quiet())
+	cfg := DefaultConfig()
+	cfg.SegmentBytes = 500
+	p := create(t, s, "t", cfg)
+	for i := range 30 {
+		appendDurable(t, p, plain(1+i%3, fmt.Sprint(i)))
+	}
+	replay := func(from int64) (offsets []int64, err error) {
+		err = p.Replay(from, func(v batch.View) error {
+			offsets = append(offsets, v.BaseOffset())
+			return nil
+		})
+		return offsets, err
+	}
+	all, err := replay(0)
+	if err != nil || len(all) != 30 {
+		t.Fatalf("%v %v", all, err)
+	}
+	some, err := replay(all[10])
+	if err != nil || !slices.Equal(some, all[10:]) {
+		t.Fatalf("%v, want %v; %v", some, all[10:], err)
+	}
+	mine := errors.New("mine")
+	if err := p.Replay(0, func(batch.View) error { return mine }); !errors.Is(err, mine) {
+		t.Fatal(err)
+	}
+	// A bit flips in the middle of a sealed segment.
+	segs := *p.segs.Load()
+	f, err := fsys.OpenWrite(segs[2].file.name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteAt([]byte{0xff}, 70); err != nil {
+		t.Fatal(err)
+	}
+	got, err := replay(0)
+	if code(err) != batch.CorruptMessage || len(got) == 0 || got[len(got)-1] >= segs[2].base {
+		t.Fatalf("%v %v", got, err)
+	}
+}
+
 func TestInterruptedReadsOfClosedFilesFindTheirWay(t *testing.T) {
 	o := quiet()
 	o.MaxOpenFiles = 2
