@@ -619,6 +619,47 @@ func TestBadIndexFilesAreMadeAnew(t *testing.T) {
 	}
 }
 
+func TestABadIndexOfAbortedTransactionsIsMadeAnewFromTheLog(t *testing.T) {
+	fsys := vfs.NewMem()
+	s := open(t, fsys, quiet())
+	cfg := DefaultConfig()
+	cfg.SegmentBytes = 700
+	p := create(t, s, "t", cfg)
+	for i := range int32(12) {
+		appendDurable(t, p, transactional(1, 0, i, 1, "some value that takes room"))
+		appendDurable(t, p, plain(1, "between"))
+		wait(t, p, endTxn(t, p, 1, 0, i%3 == 0).End)
+	}
+	aborted := func(p *Partition) (out []Aborted) {
+		for from := int64(0); from < p.End(); from++ {
+			sl, err := p.Read(from, ReadOpts{MinOne: true, Isolation: ReadCommitted})
+			if err != nil {
+				t.Fatal(err)
+			}
+			out = append(out, sl.Aborted...)
+			sl.Release()
+		}
+		return out
+	}
+	want := aborted(p)
+	if len(want) < 8 || p.Segments() < 3 {
+		t.Fatalf("%d aborted in %d segments", len(want), p.Segments())
+	}
+	s.Close()
+	spoiled := 0
+	for _, e := range listDir(t, fsys, "data/t-0") {
+		if strings.HasSuffix(e.Name(), txnSuffix) {
+			spoiled++
+			if err := writeFile(fsys, "data/t-0/"+e.Name(), []byte("not an index"), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := aborted(open(t, fsys, quiet()).Get("t", 0)); spoiled < 2 || !slices.Equal(got, want) {
+		t.Fatalf("%d files spoiled: %v, want %v", spoiled, got, want)
+	}
+}
+
 // Everything at once on the real file system, for the race detector and for leaks.
 func TestManyUsersAtOnceOnARealDisk(t *testing.T) {
 	dir := t.TempDir()
