@@ -55,8 +55,11 @@ type member struct {
 	rejoin    chan struct{} // of one: join again soon
 }
 
-// retryPause is how long a member waits after an error before it tries again.
-const retryPause = 250 * time.Millisecond
+// A member that is out tries again after firstPause, then after twice that, up to mostPause.
+const (
+	firstPause = 250 * time.Millisecond
+	mostPause  = 4 * time.Second
+)
 
 // requestRejoin makes the member join again, which begins a rebalance where it leads
 // or what it reports has changed. It never blocks.
@@ -86,13 +89,14 @@ func (m *member) run(ctx context.Context, leave time.Duration) {
 			m.lg.Warn("leave the group of workers", "group", m.group, "err", err)
 		}
 	}()
+	pause := firstPause
 	for ctx.Err() == nil {
 		joined, err := m.join(ctx, at)
 		switch {
 		case ctx.Err() != nil:
 			return
 		case err == nil:
-			at = joined
+			at, pause = joined, firstPause
 			err = m.stay(ctx, at)
 		}
 		if errors.Is(err, errRejoin) || ctx.Err() != nil {
@@ -115,7 +119,8 @@ func (m *member) run(ctx context.Context, leave time.Duration) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(retryPause):
+		case <-time.After(pause):
+			pause = min(2*pause, mostPause)
 		}
 	}
 }

@@ -357,15 +357,15 @@ func (h *Herder) taskState(t *worker.Task, st runtime.State, err error) {
 	if s == nil || s.run != t {
 		return // abandoned, or overtaken
 	}
+	if s.stopping {
+		return // what follows says more
+	}
 	report := store.Status{State: st, WorkerID: h.workerID, Generation: h.at.generation, Version: t.Version}
 	if err != nil {
 		report.Trace = err.Error()
 	}
 	h.statuses.PutTask(t.ID, report)
 	if st != runtime.Failed {
-		return
-	}
-	if s.stopping {
 		return
 	}
 	s.run, s.ended = nil, true
