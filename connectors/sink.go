@@ -45,7 +45,9 @@ type SinkTask interface {
 	// Put takes records in order per partition, at least every second, with none when
 	// nothing came. Records may be kept only until they are written; ownership passes to
 	// the task. A retriable error redelivers: from the first record that a *PutError
-	// says was not taken, else all of them.
+	// says was not taken, else all of them. A Failure, and a redelivery that takes
+	// nothing five times over, end the task, so that its state says what is wrong; it is
+	// restarted as the error's mark says.
 	Put(ctx context.Context, records []schema.Record) error
 
 	// Flush writes what Put took and returns, for each partition that moved, the

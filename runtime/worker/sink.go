@@ -25,6 +25,7 @@ const (
 	maxPollRecords = connectors.MaxBatchRecords
 	maxFetchBytes  = 4 << 20
 	putEvery       = time.Second // an idle task is given an empty batch
+	putTries       = 5           // of a batch of which the sink takes nothing, about 9 s
 )
 
 // sinkTask is one run of a sink task. One goroutine, run's, calls the connector and
@@ -424,7 +425,11 @@ func (t *sinkTask) put(hard context.Context, records []schema.Record) error {
 	if taken > 0 {
 		t.tries = 0
 	}
-	t.tries++
+	// A connector that gives a declared reason has used up its own retries, and what
+	// stands still for long must show: the task fails, and is restarted with pauses.
+	if t.tries++; connectors.FailureOf(err) != nil || t.tries > putTries {
+		return err
+	}
 	t.pending = records[taken:]
 	t.lg.Warn("the target did not take records; they are put again", "records", len(t.pending), "tries", t.tries, "err", err)
 	return nil

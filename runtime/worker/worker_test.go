@@ -104,6 +104,7 @@ type memory struct {
 	offsets map[connectors.TopicPartition]int64
 	refuse  string // a value that is reported
 	again   int    // Puts that fail with a retriable error
+	down    error  // what every Put fails with
 	cc      connectors.Context
 }
 
@@ -114,6 +115,9 @@ func (m *memory) Open(context.Context, []connectors.TopicPartition) (map[connect
 func (m *memory) Put(ctx context.Context, records []schema.Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if m.down != nil && len(records) > 0 {
+		return &connectors.PutError{Err: m.down}
+	}
 	for i, r := range records {
 		if m.again > 0 && i == 2 {
 			m.again--
@@ -391,4 +395,30 @@ func TestRecordsThatFailAreSkippedOrEndTheTask(t *testing.T) {
 		t.Errorf("dead letter: value %s, headers %v", dead[0].Value, dead[0].Headers)
 	}
 	eventually(t, "the others are in the sink", func() bool { return len(b.sink.taken()) == 89 })
+}
+
+func TestASinkWhoseTargetStaysAwayFailsVisibly(t *testing.T) {
+	gone := &connectors.Reason{Code: "memory.gone", Retry: connectors.RetryHelps}
+	for _, c := range []struct {
+		name string
+		err  error
+	}{
+		{"with a declared reason, at once", connectors.Failed(gone, nil, "the target is gone", "start it")},
+		{"without one, after some tries", connectors.Retriable(errors.New("not now"))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			b := newBench(t)
+			b.sink.down = c.err
+			b.start("src", map[string]string{"connector.class": "numbers", "count": "10"})
+			b.start("snk", map[string]string{"connector.class": "memory", "topics": "numbers"})
+			eventually(t, "the task has failed", func() bool { return b.failure("snk") != nil })
+			if err := b.failure("snk"); !errors.Is(err, c.err) && connectors.FailureOf(err) == nil || !connectors.IsRetriable(err) {
+				t.Errorf("failed with %v, want the sink's own error, which a restart may mend", err)
+			}
+			offsets, err := b.log.Admin().FetchOffsets(t.Context(), "connect-snk")
+			if o, ok := offsets.Lookup("numbers", 0); err == nil && ok && o.At > 0 {
+				t.Errorf("offset %d is committed, though nothing was taken", o.At)
+			}
+		})
+	}
 }
