@@ -126,7 +126,7 @@ func (r *Reader) body(ctx context.Context, f *Frame, size int, pool, slow bool) 
 	}
 	f.Bytes = append(f.Bytes[:0], r.hdr[4:12]...)
 	for len(f.Bytes) < size {
-		n := min(size-len(f.Bytes), step)
+		n := min(size-len(f.Bytes), step-len(f.Bytes)%step) // up to the next multiple, where growth is due
 		if size > passBy {
 			if err := f.lease.Take(ctx, int64(n)); err != nil {
 				return err
