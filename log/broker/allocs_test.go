@@ -34,6 +34,9 @@ func (n *node) roundTrips(b []byte) func() {
 
 // A request costs a fixed number of allocations, whatever it carries.
 func TestAllocationsPerRequest(t *testing.T) {
+	if underRace {
+		t.Skip("the race detector makes pools forget")
+	}
 	n := startOnDisk(t)
 	n.topic("t", 1)
 	value := strings.Repeat("x", 900<<10)
