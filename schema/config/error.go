@@ -31,14 +31,20 @@ func (e *Error) Error() string {
 const Hidden = "[hidden]"
 
 // A Password is a secret. It prints as [hidden] everywhere; Reveal is the one way
-// to its text.
-type Password struct{ text string }
+// to its text. The text stands behind a pointer, since fmt cannot call String on an
+// unexported field of a struct and would print what the field holds.
+type Password struct{ text *string }
 
 // NewPassword makes a secret of text.
-func NewPassword(text string) Password { return Password{text} }
+func NewPassword(text string) Password { return Password{&text} }
 
-// Reveal is the secret's text.
-func (p Password) Reveal() string { return p.text }
+// Reveal is the secret's text, empty for the zero Password.
+func (p Password) Reveal() string {
+	if p.text == nil {
+		return ""
+	}
+	return *p.text
+}
 
 // String hides the secret, so that no format verb shows it.
 func (p Password) String() string { return Hidden }
