@@ -182,8 +182,9 @@ func (t *Table) ReadToEnd(ctx context.Context) error {
 	}
 	var targets []kadm.ListedOffset
 	ends.Each(func(e kadm.ListedOffset) { targets = append(targets, e) })
-	probe := time.NewTicker(200 * time.Millisecond)
+	probe := time.NewTicker(100 * time.Millisecond)
 	defer probe.Stop()
+	stuck := map[int32]int64{} // positions at the last tick
 	for {
 		behind, moved, lastErr := t.behind(targets)
 		if len(behind) == 0 {
@@ -193,7 +194,10 @@ func (t *Table) ReadToEnd(ctx context.Context) error {
 		case <-moved:
 		case <-probe.C:
 			for _, b := range behind {
-				t.skip(ctx, b)
+				if at, seen := stuck[b.partition]; seen && at == b.at {
+					t.skip(ctx, b)
+				}
+				stuck[b.partition] = b.at
 			}
 		case <-t.ctx.Done():
 			return fmt.Errorf("read topic %q to its end: %w", t.topic, ErrTableClosed)

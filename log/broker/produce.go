@@ -48,7 +48,7 @@ func (s *Server) produce(c *call) {
 	d := producedPool.Get().(*produced)
 	if err := d.req.Parse(c.h.Version, c.body); err != nil {
 		d.free()
-		c.drop(fmt.Errorf("Produce version %d: %w", c.h.Version, err))
+		c.drop(fmt.Errorf("%s version %d: %w", wire.Name(c.h.Key), c.h.Version, err))
 		return
 	}
 	if err := s.append(c, d); err != nil {
