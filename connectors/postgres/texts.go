@@ -6,12 +6,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"millrace/schema"
+	"millrace/schema/javatext"
 )
 
 func decodeText(a *schema.Arena, b []byte) (schema.Value, error) { return a.String(b), nil }
@@ -190,26 +189,8 @@ func parseHstore(b []byte) ([]pair, error) {
 		}
 		out = append(out, pair{key, value, !quoted && value == "NULL"})
 	}
-	return javaOrder(out), nil
-}
-
-// javaOrder puts entries into the order in which a java.util.HashMap that was
-// filled with them lists them: Debezium holds an hstore in one, and its order shows
-// in the JSON.
-func javaOrder(pairs []pair) []pair {
-	size := 16
-	for len(pairs) > size/4*3 {
-		size *= 2
-	}
-	bucket := func(key string) int {
-		var h uint32
-		for _, u := range utf16.Encode([]rune(key)) {
-			h = h*31 + uint32(u)
-		}
-		return int((h ^ h>>16) & uint32(size-1))
-	}
-	slices.SortStableFunc(pairs, func(x, y pair) int { return bucket(x.key) - bucket(y.key) })
-	return pairs
+	// Debezium holds an hstore in a HashMap, and its order shows in the JSON.
+	return javatext.HashOrder(out, func(p pair) string { return p.key }), nil
 }
 
 // hstoreJSON is hstore.handling.mode=json.
