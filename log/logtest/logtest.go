@@ -1,4 +1,3 @@
-// Package logtest is an embedded log for tests of other packages: no ports, no files, faults on demand.
 package logtest
 
 import (

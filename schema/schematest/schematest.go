@@ -1,4 +1,3 @@
-// Package schematest makes random schemas and data for property tests.
 package schematest
 
 import (

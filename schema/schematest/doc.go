@@ -1,0 +1,2 @@
+// Package schematest makes random schemas and data for property tests.
+package schematest
