@@ -17,6 +17,7 @@ import (
 // Codec is a compression of Kafka's, as the low three attribute bits name it.
 type Codec int8
 
+// The codecs, with the protocol's numbers.
 const (
 	None Codec = iota
 	Gzip

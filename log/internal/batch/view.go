@@ -38,7 +38,8 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // View is one batch: exactly its bytes, header included. The accessors do not
-// check; a View comes from Next, Split or Builder, which do.
+// check; a View comes from Next, Split or Builder, which do. BaseOffset to Count are the
+// header's fields, drawn above; timestamps are milliseconds since 1970.
 type View []byte
 
 func (v View) BaseOffset() int64      { return int64(binary.BigEndian.Uint64(v)) }
@@ -73,7 +74,8 @@ func (v View) LastSequence() int32 {
 	return AddSequence(v.BaseSequence(), v.LastOffsetDelta())
 }
 
-// Codec is the compression of the records.
+// Codec is the compression of the records; the others below are the attributes' bits, and
+// HasProducer whether a producer id is set, as idempotent producers do.
 func (v View) Codec() Codec           { return Codec(v.Attributes() & attrCodec) }
 func (v View) LogAppendTime() bool    { return v.Attributes()&attrLogAppend != 0 }
 func (v View) Transactional() bool    { return v.Attributes()&attrTxn != 0 }
