@@ -10,6 +10,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/go-chi/chi/v5"
 
@@ -175,15 +176,7 @@ func (c *configMap) required() (map[string]string, error) {
 	case len(c.nulls) > 0:
 		return nil, runtime.BadRequest("Connector configuration is invalid and contains the following %d error(s):%s\n"+
 			"You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`",
-			len(c.nulls), repeat("\nNull value can not be supplied as the configuration value.", len(c.nulls)))
+			len(c.nulls), strings.Repeat("\nNull value can not be supplied as the configuration value.", len(c.nulls)))
 	}
 	return c.values, nil
-}
-
-func repeat(s string, n int) string {
-	var b bytes.Buffer
-	for range n {
-		b.WriteString(s)
-	}
-	return b.String()
 }
