@@ -54,7 +54,9 @@ func parseURLs(texts []string) ([]*url.URL, error) {
 	return out, nil
 }
 
-// redact hides what may be a password in an address, well formed or not.
+// redact hides what may be a password in an address, well formed or not. Without a
+// scheme and a colon what stands before an @ is all hidden: it may be the second half
+// of a password with a comma.
 func redact(text string) string {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -63,18 +65,36 @@ func redact(text string) string {
 		scheme += "://"
 	}
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		user, _, _ := strings.Cut(rest[:at], ":")
-		return scheme + user + ":" + config.Hidden + rest[at:]
+		user, _, named := strings.Cut(rest[:at], ":")
+		if named || ok {
+			return scheme + user + ":" + config.Hidden + rest[at:]
+		}
+		return config.Hidden + rest[at:]
+	}
+	host, _, _ := strings.Cut(rest, "/")
+	if colon := strings.LastIndexByte(host, ':'); colon >= 0 && !strings.HasSuffix(host, "]") {
+		if _, err := strconv.ParseUint(host[colon+1:], 10, 64); err != nil { // no port: the first half, then
+			return scheme + host[:colon] + ":" + config.Hidden
+		}
 	}
 	return text
 }
 
-func redactAll(texts []string) []string {
-	out := make([]string, len(texts))
-	for i, t := range texts {
+// redactList hides passwords in a list of addresses as a configuration holds it. A
+// comma in a password is no end of an address.
+func redactList(text string) string {
+	var out []string
+	for _, part := range strings.Split(text, ",") {
+		if last := len(out) - 1; last >= 0 && strings.Contains(part, "@") && !strings.Contains(part, "://") && !strings.Contains(out[last], "@") {
+			out[last] += "," + part
+			continue
+		}
+		out = append(out, part)
+	}
+	for i, t := range out {
 		out[i] = redact(t)
 	}
-	return out
+	return strings.Join(out, ",")
 }
 
 // newClient makes a client of the settings for these nodes.
@@ -103,7 +123,7 @@ func newClient(files connectors.Files, v config.Values, urls []string) (*client,
 			return nil, connectors.BadConfig(err)
 		}
 	}
-	cl := &client{http: t, nodes: strings.Join(redactAll(urls), ","), read: readTimeout.Get(v)}
+	cl := &client{http: t, nodes: redactList(strings.Join(urls, ",")), read: readTimeout.Get(v)}
 	options := []elastictransport.Option{
 		elastictransport.WithURLs(nodes...),
 		elastictransport.WithBasicAuth(username.Get(v), password.Get(v).Reveal()),

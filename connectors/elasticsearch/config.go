@@ -19,7 +19,7 @@ const (
 )
 
 var (
-	connectionURL = config.Key[[]string]{Name: "connection.url", Importance: config.High, Group: groupConnector, Width: config.Long, Required: true,
+	connectionURL = config.Key[[]string]{Name: "connection.url", Importance: config.High, Group: groupConnector, Width: config.Long, Required: true, Hide: redactList,
 		Doc: "Addresses of the server's nodes, such as http://es1:9200,http://es2:9200. Requests are spread over them."}
 	username = config.Key[string]{Name: "connection.username", Group: groupConnector, Width: config.Short,
 		Doc: "User for basic authentication; with connection.password, or neither."}
@@ -218,9 +218,9 @@ func crossRules(v config.Values) []*config.Error {
 		errs = append(errs, keyKey.Errorf(v, "%s and %s belong together; set both or neither", keyKey.Name, keyCerts.Name))
 	}
 	if urls := connectionURL.Get(v); len(urls) == 0 || slices.Contains(urls, "") {
-		errs = append(errs, &config.Error{Key: connectionURL.Name, Value: strings.Join(redactAll(urls), ","), Reason: "an address is empty; give at least one, such as http://localhost:9200"})
+		errs = append(errs, &config.Error{Key: connectionURL.Name, Value: redactList(strings.Join(urls, ",")), Reason: "an address is empty; give at least one, such as http://localhost:9200"})
 	} else if _, err := parseURLs(urls); err != nil {
-		errs = append(errs, &config.Error{Key: connectionURL.Name, Value: strings.Join(redactAll(urls), ","), Reason: err.Error()})
+		errs = append(errs, &config.Error{Key: connectionURL.Name, Value: redactList(strings.Join(urls, ",")), Reason: err.Error()})
 	}
 	return errs
 }

@@ -56,7 +56,7 @@ func (s *sink) Validate(ctx context.Context) []*config.Error {
 	}
 	urls := connectionURL.Get(s.v)
 	wrong := func(format string, args ...any) *config.Error {
-		return &config.Error{Key: connectionURL.Name, Value: strings.Join(redactAll(urls), ","), Reason: fmt.Sprintf(format, args...)}
+		return &config.Error{Key: connectionURL.Name, Value: redactList(strings.Join(urls, ",")), Reason: fmt.Sprintf(format, args...)}
 	}
 	var silent []string
 	for _, u := range urls { // each by itself: a node that is down is no error while another answers

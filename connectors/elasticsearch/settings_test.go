@@ -771,3 +771,28 @@ func effort(rounds int) int {
 	}
 	return rounds
 }
+
+func TestAPasswordInAnAddressIsNeverShown(t *testing.T) {
+	for given, want := range map[string]string{
+		"http://u:s3cret@h:9200":                      "http://u:[hidden]@h:9200",
+		"http://u:s3cret@h:9200,https://v:s3cret@i":   "http://u:[hidden]@h:9200,https://v:[hidden]@i",
+		"u:s3cret@h:9200":                             "u:[hidden]@h:9200",
+		"http://u:a,s3cret@h:9200,http://i:9200":      "http://u:[hidden]@h:9200,http://i:9200",
+		"http://u:s3cret@x@h":                         "http://u:[hidden]@h",
+		"http://u:s3cret":                             "http://u:[hidden]",
+		"s3cret@h":                                    "[hidden]@h",
+		"http://h:9200,https://[::1]:9200/p,h,[::1],": "http://h:9200,https://[::1]:9200/p,h,[::1],",
+	} {
+		if got := redactList(given); got != want {
+			t.Errorf("%s is shown as %s, want %s", given, got, want)
+		}
+		v, errs := Sink.Config.Parse(map[string]string{"connection.url": given})
+		texts := []string{v.Shown("connection.url", config.Text(v.Any("connection.url")))}
+		for _, e := range append(errs, crossRules(v)...) {
+			texts = append(texts, e.Error())
+		}
+		if s := strings.Join(texts, " "); strings.Contains(s, "s3cret") {
+			t.Errorf("%s: %s", given, s)
+		}
+	}
+}

@@ -260,7 +260,7 @@ func (d *Validator) converterKeys(a *answer, half string) []runtime.KeyInfo {
 	for i, k := range keys {
 		keys[i].Name = prefix + k.Name
 		if x := v.Any(k.Name); x != nil {
-			a.shown[keys[i].Name] = config.Text(x)
+			a.shown[keys[i].Name] = v.Shown(k.Name, config.Text(x))
 		}
 	}
 	return keys
@@ -314,9 +314,9 @@ func (a *answer) values(v config.Values, keys []runtime.KeyInfo) {
 			continue
 		}
 		if x := v.Any(k.Name); x != nil {
-			a.shown[k.Name] = config.Text(x)
+			a.shown[k.Name] = v.Shown(k.Name, config.Text(x))
 		} else if text, given := a.raw[k.Name]; given && k.Type != string(config.PasswordType) && refusedByCheck(a.errs[k.Name]) {
-			a.shown[k.Name] = strings.TrimSpace(text)
+			a.shown[k.Name] = v.Shown(k.Name, strings.TrimSpace(text))
 		}
 	}
 }

@@ -138,10 +138,19 @@ func (v Values) Undeclared() []string {
 	return out
 }
 
+// Shown is the text of a key's value as messages and validation may show it.
+func (v Values) Shown(name, text string) string {
+	i, ok := v.def.Info(name)
+	switch {
+	case ok && i.Type == PasswordType:
+		return Hidden
+	case ok && i.Hide != nil:
+		return i.Hide(text)
+	}
+	return text
+}
+
 // shown is the given text of a key for messages, hidden where it is a secret.
 func (v Values) shown(name string) string {
-	if i, ok := v.def.Info(name); ok && i.Type == PasswordType {
-		return Hidden
-	}
-	return v.Raw[name]
+	return v.Shown(name, v.Raw[name])
 }

@@ -82,6 +82,11 @@ type Key[T Value] struct {
 	// configuration k: ". It is not asked about an absent key.
 	Check func(v T) error
 
+	// Hide returns what of a value's text may be shown where a configuration is not
+	// asked for: in messages and in the answers of validation. Nil: all of it. It is for
+	// a text that may hold a secret in its midst; what is one as a whole is a Password.
+	Hide func(text string) string
+
 	// Recommend returns values to offer, given the rest of the configuration.
 	Recommend func(Values) []any
 	// Visible says whether the setting matters, given the rest. Nil: always.
@@ -108,6 +113,7 @@ type Info struct {
 	Internal                  bool
 	Recommend                 func(Values) []any
 	Visible                   func(Values) bool
+	Hide                      func(string) string // see Key
 }
 
 // DefaultText is the default as Connect's listings print it, and whether there is one.
@@ -201,7 +207,7 @@ func (k Key[T]) info() Info {
 	i := Info{
 		Name: k.Name, Doc: k.Doc, Display: k.Display, Group: k.Group, Order: k.Order, Type: k.As, Importance: k.Importance,
 		Width: k.Width, Required: k.Required, Default: k.absent(), Dependents: k.Dependents, Internal: k.Internal,
-		Recommend: k.Recommend, Visible: k.Visible,
+		Recommend: k.Recommend, Visible: k.Visible, Hide: k.Hide,
 	}
 	if i.Display == "" {
 		i.Display = k.Name
@@ -248,6 +254,9 @@ func (k Key[T]) parse(text string) (any, *Error) {
 			e.Value = Hidden
 		case []string: // as Java prints a list
 			e.Value = "[" + strings.Join(splitList(strings.TrimSpace(text)), ", ") + "]"
+		}
+		if k.Hide != nil {
+			e.Value = k.Hide(e.Value)
 		}
 		return e
 	}
