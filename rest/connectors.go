@@ -144,7 +144,7 @@ func (s *Server) put(r *http.Request, name string, config map[string]string, ini
 }
 
 // nameConfig puts the connector's name into its configuration. One that names
-// another connector, and a name that no URL or log line can hold, are refused.
+// another connector, and a name that no URL, log line or frame can hold, are refused.
 func nameConfig(name string, config map[string]string) error {
 	if in, ok := config["name"]; ok && in != name {
 		return runtime.BadRequest("Connector name configuration (%s) doesn't match connector name in the URL (%s)", in, name)
@@ -153,6 +153,11 @@ func nameConfig(name string, config map[string]string) error {
 		return runtime.BadRequest("Connector configuration is invalid and contains the following 1 error(s):\n"+
 			"Invalid value %q for configuration name: String may not contain control sequences but had the following ASCII chars: at byte %d\n"+
 			"You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`", name, i)
+	}
+	if len(name) > runtime.MaxNameBytes {
+		return runtime.BadRequest("Connector configuration is invalid and contains the following 1 error(s):\n"+
+			"Invalid value %.40q… for configuration name: a name has at most %d bytes, this one has %d\n"+
+			"You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`", name, runtime.MaxNameBytes, len(name))
 	}
 	config["name"] = name
 	return nil

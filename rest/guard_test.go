@@ -105,6 +105,23 @@ func TestNamesLeadBackThroughTheirLocation(t *testing.T) {
 	}
 }
 
+func TestANameThatNoFrameHoldsIsRefused(t *testing.T) {
+	s := newTestServer(t, fakeHerder{put: func(string, map[string]string) (runtime.ConnectorInfo, error) {
+		t.Error("the name reached the herder")
+		return runtime.ConnectorInfo{}, nil
+	}})
+	name := strings.Repeat("n", runtime.MaxNameBytes+1)
+	for method, path := range map[string]string{"POST": "/connectors", "PUT": "/connectors/" + name + "/config"} {
+		body := `{"connector.class":"x"}`
+		if method == "POST" {
+			body = `{"name":"` + name + `","config":` + body + `}`
+		}
+		if res, text := send(t, method, s.URL+path, body, nil); res.StatusCode != http.StatusBadRequest || !strings.Contains(text, "at most 1024 bytes") || len(text) > 1000 {
+			t.Errorf("%s: %d %s, want 400", method, res.StatusCode, text)
+		}
+	}
+}
+
 func TestRequestsThatOnlyAForeignPageWouldSendAreRefused(t *testing.T) {
 	s := newTestServer(t, fakeHerder{delete: func(string) error { return nil }})
 	for _, c := range []struct {

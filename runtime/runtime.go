@@ -29,6 +29,11 @@ const (
 	Stopped    State = "STOPPED"
 )
 
+// MaxNameBytes bounds the name of a connector. Assignments, group names and client
+// ids hold it behind a length of 16 bits: a longer one would cut every worker of the
+// group off, and again at each start.
+const MaxNameBytes = 1024
+
 // TargetState is what a connector shall do, as the config topic spells it.
 type TargetState string
 

@@ -7,6 +7,7 @@ import (
 	"time"
 	"unicode"
 
+	"millrace/runtime"
 	"millrace/schema/config"
 )
 
@@ -85,6 +86,9 @@ func converterVersion(half string, order int) config.Key[string] {
 func connectorName(name string) error {
 	if name == "" {
 		return errors.New("String may not be empty")
+	}
+	if len(name) > runtime.MaxNameBytes {
+		return fmt.Errorf("a name has at most %d bytes, this one has %d", runtime.MaxNameBytes, len(name))
 	}
 	var control []string
 	for _, r := range name {

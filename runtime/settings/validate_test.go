@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"millrace/connectors"
+	"millrace/connectors/elasticsearch"
 	"millrace/connectors/file"
 	"millrace/runtime"
 	"millrace/runtime/settings"
@@ -127,4 +128,46 @@ func normal(t *testing.T, body []byte) map[string]any {
 		delete(c.(map[string]any)["value"].(map[string]any), "recommended_values")
 	}
 	return v
+}
+
+func TestValidationHidesWhatAKeyHides(t *testing.T) {
+	d := validator(t)
+	plugins, err := runtime.NewPlugins(append([]plugin.Plugin{elasticsearch.Sink}, converterPlugins()...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.Plugins = plugins
+	infos, err := d.Validate(t.Context(), map[string]string{"name": "e", "topics": "t", "connection.url": "ftp://u:s3cret@h:1",
+		"connector.class": "io.confluent.connect.elasticsearch.ElasticsearchSinkConnector", "connection.password": "s3cret"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(infos)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := string(body); strings.Contains(s, "s3cret") || !strings.Contains(s, `ftp://u:[hidden]@h:1`) {
+		t.Errorf("want the address without its password, have %s", s)
+	}
+}
+
+func converterPlugins() []plugin.Plugin {
+	var list []plugin.Plugin
+	for _, p := range converters.All() {
+		list = append(list, p)
+	}
+	return list
+}
+
+func TestANameThatNoFrameHoldsIsRefused(t *testing.T) {
+	for n, wrong := range map[int]bool{runtime.MaxNameBytes: false, runtime.MaxNameBytes + 1: true} {
+		infos, err := validator(t).Validate(t.Context(), map[string]string{"name": strings.Repeat("n", n),
+			"connector.class": "FileStreamSource", "file": "/tmp/x", "topic": "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := infos.ErrorCount > 0; got != wrong || wrong && !strings.Contains(settings.ErrorText(infos), "at most 1024 bytes") {
+			t.Errorf("a name of %d bytes: %s", n, settings.ErrorText(infos))
+		}
+	}
 }

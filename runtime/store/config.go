@@ -172,6 +172,9 @@ func (c *Configs) apply(records []*kgo.Record) {
 func (c *Configs) one(r *kgo.Record) (changed bool, err error) {
 	key := string(r.Key)
 	if name, ok := strings.CutPrefix(key, "connector-"); ok {
+		if len(name) > runtime.MaxNameBytes {
+			return false, fmt.Errorf("key %.40q…: a connector's name has at most %d bytes, this one has %d", key, runtime.MaxNameBytes, len(name))
+		}
 		if r.Value == nil {
 			delete(c.conns, name)
 			delete(c.commits, name)

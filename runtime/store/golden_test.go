@@ -309,3 +309,18 @@ func sameProperties(a, b map[string]string) bool {
 	}
 	return true
 }
+
+// A name that no assignment can hold would cut every worker off, so the topic's own is not taken either.
+func TestAConnectorWhoseNameIsTooLongIsSkipped(t *testing.T) {
+	var logged strings.Builder
+	c := newConfigs(slog.New(slog.NewTextHandler(&logged, nil)), Changes{})
+	long := strings.Repeat("n", runtime.MaxNameBytes+1)
+	config := map[string]string{"connector.class": "x"}
+	c.apply([]*kgo.Record{connectorRecord(long, config), connectorRecord(long[1:], config)})
+	if s := c.Now(); len(s.Connectors) != 1 || s.Connectors[long[1:]] == nil {
+		t.Errorf("%d connectors, want the one with the shorter name", len(s.Connectors))
+	}
+	if text := logged.String(); !strings.Contains(text, "at most 1024 bytes") || len(text) > 500 {
+		t.Errorf("logged: %s", text)
+	}
+}
