@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"millrace/connectors"
+	"millrace/log"
 	"millrace/runtime"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
@@ -27,7 +28,8 @@ func (h *Herder) WorkerID() string { return h.workerID }
 // healthLimit is how long the loop may take to answer before it counts as stuck.
 const healthLimit = 10 * time.Second
 
-// Health says whether the worker has joined its group, and whether its loop answers.
+// Health says whether the worker has joined its group, whether its loop answers, and
+// how the log is: one that works with a worry leaves the worker healthy.
 func (h *Herder) Health(ctx context.Context) runtime.Health {
 	select {
 	case <-h.done:
@@ -42,10 +44,18 @@ func (h *Herder) Health(ctx context.Context) runtime.Health {
 	if err := h.do(ctx, func() { joined = h.joined }); err != nil {
 		return runtime.Health{Status: "unhealthy", Message: "Worker does not answer: " + err.Error()}
 	}
+	l := h.cfg.Log.Health(ctx)
+	if l.State == log.Red { // before the group's state, which may well follow from it
+		return runtime.Health{Status: "unhealthy", Message: "The log does not work: " + l.Message + "."}
+	}
 	if !joined {
 		return runtime.Health{Status: "unhealthy", Message: "Worker is not counted in by the group " + h.cfg.Worker.GroupID + " and tries to join again."}
 	}
-	return runtime.Health{Status: "healthy", Message: "Worker has completed startup and is ready to handle requests."}
+	ok := runtime.Health{Status: "healthy", Message: "Worker has completed startup and is ready to handle requests."}
+	if l.State == log.Yellow {
+		ok.Message += " The log has a worry: " + l.Message + "."
+	}
+	return ok
 }
 
 // Connectors are the connectors' names, sorted.
