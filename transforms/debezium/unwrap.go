@@ -143,19 +143,8 @@ func (t *unwrap) Apply(r schema.Record) (schema.Record, bool, error) {
 	if deleted {
 		row = before
 	}
-	if t.route != "" {
-		topic, err := routed(row, t.route)
-		if err != nil {
-			return r, false, err
-		}
-		if topic != "" {
-			r.Topic = topic
-		}
-	}
-	if t.dropKey && len(dropped) > 0 {
-		if err := t.dropFromKeyOf(&r, dropped); err != nil {
-			return r, false, err
-		}
+	if err := t.address(&r, row, dropped); err != nil {
+		return r, false, err
 	}
 	if deleted && !t.rewrites() {
 		switch t.mode {
@@ -185,6 +174,23 @@ func (t *unwrap) Apply(r schema.Record) (schema.Record, bool, error) {
 	}
 	r.ValueSchema, r.Value = sh.s, schema.StructValue(sh.s, fields)
 	return r, true, nil
+}
+
+// address sets the topic that the row names and leaves the dropped fields out of the key.
+func (t *unwrap) address(r *schema.Record, row schema.Value, dropped []string) error {
+	if t.route != "" {
+		topic, err := routed(row, t.route)
+		if err != nil {
+			return err
+		}
+		if topic != "" {
+			r.Topic = topic
+		}
+	}
+	if t.dropKey && len(dropped) > 0 {
+		return t.dropFromKeyOf(r, dropped)
+	}
+	return nil
 }
 
 const deletedField = "__deleted"

@@ -59,19 +59,8 @@ func (t *unwrap) schemaless(r schema.Record) (schema.Record, bool, error) {
 	if deleted {
 		row = before
 	}
-	if t.route != "" {
-		topic, err := routed(row, t.route)
-		if err != nil {
-			return r, false, err
-		}
-		if topic != "" {
-			r.Topic = topic
-		}
-	}
-	if t.dropKey && len(dropped) > 0 {
-		if err := t.dropFromKeyOf(&r, dropped); err != nil {
-			return r, false, err
-		}
+	if err := t.address(&r, row, dropped); err != nil {
+		return r, false, err
 	}
 	if deleted && !t.rewrites() {
 		r.Value = schema.Value{}
