@@ -75,9 +75,6 @@ var (
 	Sink   = shared.With(Topics, TopicsRegex, DeadLetterTopic, DeadLetterReplication, DeadLetterContext)
 )
 
-// TasksEnforced reports whether a connector may make no more tasks than tasks.max.
-func TasksEnforced(v config.Values) bool { return TasksMaxEnforce.Get(v) }
-
 func converterVersion(half string, order int) config.Key[string] {
 	return config.Key[string]{Name: half + ".converter.plugin.version", Doc: "Version of the converter: that of the binary, the only one there is.", Importance: config.Low,
 		Group: common, Order: order, Width: config.Short, Display: strings.ToUpper(half[:1]) + half[1:] + " converter version"}

@@ -3,7 +3,6 @@ package config
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -384,18 +383,6 @@ func Between[N Number](low, high N) func(N) error {
 			return fmt.Errorf("Value must be at least %s", Text(low))
 		case n > high:
 			return fmt.Errorf("Value must be no more than %s", Text(high))
-		}
-		return nil
-	}
-}
-
-// Matching makes a Check: the whole text matches the pattern, which is the
-// program's own; users' patterns are compiled by package javatext.
-func Matching(pattern, want string) func(string) error {
-	re := regexp.MustCompile("^(?:" + pattern + ")$")
-	return func(s string) error {
-		if !re.MatchString(s) {
-			return fmt.Errorf("%s", want)
 		}
 		return nil
 	}
