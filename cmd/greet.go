@@ -34,7 +34,11 @@ func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, api s
 	}
 	fmt.Fprintf(s.out, "Millrace %s ready in %v, %d MiB      data %s (%s)      Ctrl-C stops\n", version, took, rss, s.data, age)
 	fmt.Fprintf(s.out, "  REST   http://%s      Kafka  %s\n", api, orNone(kafka))
-	fmt.Fprintln(s.out, "  Open to this machine only, no sign-in.")
+	if ofThisMachine(api) && (kafka == "" || ofThisMachine(kafka)) {
+		fmt.Fprintln(s.out, "  Open to this machine only, no sign-in.")
+	} else {
+		fmt.Fprintln(s.out, "  Open to whoever reaches these addresses, no sign-in (insecure=true).")
+	}
 	if len(names)+len(s.connectors) == 0 {
 		fmt.Fprintf(s.out, `No connectors yet. Next, in another terminal, stream a file's lines into the topic "lines":
   echo hello > hello.txt

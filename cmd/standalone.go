@@ -144,7 +144,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, h.Close(context.WithoutCancel(ctx))) }()
 
-	serving, served := make(chan error, 1), rest.New(rest.Config{Herder: h, Log: s.lg, CheckHost: true})
+	serving, served := make(chan error, 1), rest.New(rest.Config{Herder: h, Log: s.lg, CheckHost: ofThisMachine(api.Addr().String())})
 	serveCtx, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	go func() { serving <- served.Serve(serveCtx, api) }()
 	defer func() { endServing(); err = errors.Join(err, <-serving) }()
@@ -297,14 +297,20 @@ func listenerAddr(listeners string) (string, error) {
 	return addr, nil
 }
 
+// ofThisMachine reports whether nobody else can reach an address.
+func ofThisMachine(addr string) bool {
+	host, _, err := net.SplitHostPort(addr)
+	ip := net.ParseIP(host)
+	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
 // loopbackOnly refuses an address that others can reach, since nothing there asks
 // who they are.
 func loopbackOnly(what, addr string, insecure bool) error {
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
 		return usage(fmt.Errorf("%s %s: want HOST:PORT: %w", what, addr, err))
 	}
-	if ip := net.ParseIP(host); insecure || host == "localhost" || ip != nil && ip.IsLoopback() {
+	if insecure || ofThisMachine(addr) {
 		return nil
 	}
 	return fmt.Errorf("%s %s: others can reach this address and nobody would have to sign in; "+

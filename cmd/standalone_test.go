@@ -184,6 +184,40 @@ func TestABadStartSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	}
 }
 
+// A name that is not this machine's is suspicious on a loopback listener alone: other machines
+// know an open one by names that it cannot know.
+func TestWhoMayCallIsDecidedByTheListener(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		args []string
+		want int
+	}{
+		{"a loopback listener refuses a Host that is another machine's", nil, http.StatusForbidden},
+		{"one that insecure=true opens answers under every name", []string{"--rest", "0.0.0.0:0", "--config", "insecure=true"}, http.StatusOK},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			p := newRuns(t, row.args...).start(t)
+			_, port, err := net.SplitHostPort(strings.TrimPrefix(p.api, "http://"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req, err := http.NewRequest(http.MethodGet, "http://"+net.JoinHostPort("127.0.0.1", port)+"/connectors", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Host = net.JoinHostPort("worker.example", port)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != row.want {
+				t.Errorf("status %d, want %d\n%s", resp.StatusCode, row.want, p.log)
+			}
+		})
+	}
+}
+
 func TestASecondProcessOnTheSameDataIsRefused(t *testing.T) {
 	r := newRuns(t)
 	r.start(t)
