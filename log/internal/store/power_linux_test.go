@@ -139,7 +139,9 @@ func TestARealLossOfPowerTakesNothingThatWasAcknowledged(t *testing.T) {
 				if p, err = s.Create(tp, [16]byte{1}, cfg); err != nil {
 					t.Fatal(err)
 				}
+				mu.Lock() // writers of the partitions before it are at work already
 				log[tp] = map[int64][]sent{}
+				mu.Unlock()
 			}
 			for w := range int64(3) {
 				id := int64(round)*10 + w // a new life, a new producer
