@@ -215,9 +215,6 @@ func (s *standalone) workerConfig() (runtime.WorkerConfig, error) {
 		}
 		return worker, fmt.Errorf("%s: %d settings are wrong\n%s", where, len(errs), strings.Join(lines, "\n"))
 	}
-	for _, n := range worker.Notices {
-		s.lg.Warn("setting ignored", "notice", n)
-	}
 	return worker, nil
 }
 

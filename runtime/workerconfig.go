@@ -56,10 +56,10 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 		"plugin.path":               "plugins are part of the binary",
 		"plugin.discovery":          "plugins are part of the binary",
 		"rest.extension.classes":    "Java classes cannot be loaded; rest.auth guards the API",
-		"metric.reporters":          "metrics are served for Prometheus",
-		"metrics.num.samples":       "metrics are served for Prometheus",
-		"metrics.sample.window.ms":  "metrics are served for Prometheus",
-		"metrics.recording.level":   "metrics are served for Prometheus",
+		"metric.reporters":          "this worker serves no metrics",
+		"metrics.num.samples":       "this worker serves no metrics",
+		"metrics.sample.window.ms":  "this worker serves no metrics",
+		"metrics.recording.level":   "this worker serves no metrics",
 		"auto.include.jmx.reporter": "there is no JMX",
 		"client.dns.lookup":         "every address of a name is tried",
 		"internal.key.converter":    "internal topics always hold JSON without schemas",
@@ -67,12 +67,17 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 		"inter.worker.key.size":     "the algorithm's own size is used",
 	})
 
-// passedOn are the beginnings of keys that belong to other parts of the process:
-// the listeners, the log and its clients.
-var passedOn = []string{"bootstrap.servers", "listeners", "admin.listeners", "rest.", "access.control.", "response.http.", "ssl.", "sasl.",
-	"security.protocol", "client.id", "producer.", "consumer.", "admin.", "log.", "schema.registry.", "insecure", "config.providers",
-	"exactly.once.source.support", "inter.worker.", "request.timeout.ms", "retry.backoff", "reconnect.backoff", "socket.connection.",
-	"connections.max.idle.ms", "metadata.", "key.converter.", "value.converter.", "header.converter.", "config.storage.", "offset.storage.", "status.storage.", "data.dir"}
+// passedOn are keys that other parts of the process read, and beginnings of such keys, which
+// end in a point. Whatever nobody reads is reported: above all an identity, a sign-in or a
+// guarantee that an operator believes in must not be dropped without a word.
+var passedOn = []string{"bootstrap.servers", "listeners", "insecure", "producer.", "consumer.", "key.converter.", "value.converter.",
+	"header.converter.", "config.storage.", "offset.storage.", "status.storage."}
+
+func isPassedOn(key string) bool {
+	return slices.ContainsFunc(passedOn, func(p string) bool {
+		return key == p || strings.HasSuffix(p, ".") && strings.HasPrefix(key, p)
+	})
+}
 
 // WorkerConfig is a worker's configuration, read and checked. It is immutable.
 type WorkerConfig struct {
@@ -164,8 +169,8 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		}
 	}
 	for _, k := range v.Undeclared() {
-		if !slices.ContainsFunc(passedOn, func(p string) bool { return strings.HasPrefix(k, p) }) {
-			c.Notices = append(c.Notices, k+" is no setting of a worker and is ignored")
+		if !isPassedOn(k) {
+			c.Notices = append(c.Notices, k+" is no setting that this worker has and is ignored")
 		}
 	}
 	return c, errs

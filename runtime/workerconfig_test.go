@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,6 +68,14 @@ func TestParseWorkerReportsEveryWrongKey(t *testing.T) {
 	p["offset.flush.intervall.ms"] = "1"
 	if c, _ := ParseWorker(p); len(c.Notices) != 2 {
 		t.Errorf("a key that nobody knows: %q", c.Notices)
+	}
+	for _, key := range []string{"exactly.once.source.support", "security.protocol", "sasl.jaas.config", "rest.auth", "listeners.https.ssl.keystore.location", "config.providers", "log.fsync"} {
+		p := distributed()
+		p[key] = "wanted"
+		c, errs := ParseWorker(p)
+		if len(errs) > 0 || !slices.ContainsFunc(c.Notices, func(n string) bool { return strings.HasPrefix(n, key+" ") }) {
+			t.Errorf("%s has no effect, and nobody is told: %q %v", key, c.Notices, errs)
+		}
 	}
 }
 
