@@ -138,7 +138,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
 
 	h, err := herder.Open(ctx, herder.Config{Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: s.lg,
-		AdvertisedURL: "http://" + api.Addr().String() + "/"})
+		AdvertisedURL: advertised(api.Addr().String())})
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -299,6 +299,17 @@ func ofThisMachine(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
+}
+
+// advertised is where other workers find the API that listens on addr. All addresses together are
+// none that anybody could call, and would be the same on every machine: then it is the host's name.
+func advertised(addr string) string {
+	if host, port, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsUnspecified() {
+		if name, err := os.Hostname(); err == nil {
+			addr = net.JoinHostPort(name, port)
+		}
+	}
+	return "http://" + addr + "/"
 }
 
 // loopbackOnly refuses an address that others can reach, since nothing there asks
