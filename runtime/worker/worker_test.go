@@ -335,7 +335,7 @@ func TestAPausedTaskHoldsItsRecordsBack(t *testing.T) {
 	b.start("snk", map[string]string{"connector.class": "memory", "topics": "numbers"})
 	eventually(t, "the first records come", func() bool { return len(b.sink.taken()) == 10 })
 	b.tasks[id].SetPaused(true)
-	time.Sleep(50 * time.Millisecond) // a poll that had begun before may still bring what was there
+	time.Sleep(1500 * time.Millisecond) // a poll that had begun before may last a second and still bring something
 	b.start("src2", map[string]string{"connector.class": "numbers", "count": "5"})
 	b.topic(t, "numbers", 15)
 	time.Sleep(300 * time.Millisecond)
