@@ -264,11 +264,19 @@ func (s *standalone) listenREST() (net.Listener, error) {
 			return nil, err
 		}
 	}
+	insecure := false
+	switch text := strings.ToLower(strings.TrimSpace(s.worker["insecure"])); text {
+	case "", "false":
+	case "true":
+		insecure = true
+	default:
+		return nil, fmt.Errorf("insecure=%s: want true or false", text)
+	}
 	for what, a := range map[string]string{"--rest": addr, "--kafka": s.kafka} {
 		if a == "none" && what == "--kafka" || what == "--kafka" && s.onCluster() {
 			continue
 		}
-		if err := loopbackOnly(what, a, s.worker["insecure"] == "true"); err != nil {
+		if err := loopbackOnly(what, a, insecure); err != nil {
 			return nil, err
 		}
 	}
@@ -276,7 +284,10 @@ func (s *standalone) listenREST() (net.Listener, error) {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return nil, fmt.Errorf("the REST API's address %s is in use, by another worker perhaps; choose another with --rest, as in --rest 127.0.0.1:8084", addr)
 	}
-	return l, err
+	if err != nil {
+		return nil, fmt.Errorf("the REST API's address %s (--rest or listeners): %w", addr, err)
+	}
+	return l, nil
 }
 
 // listenerAddr is the address of Connect's listeners setting: one http URL here.

@@ -154,6 +154,8 @@ func TestABadStartSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		{"the Kafka port is in use", []string{"--kafka", taken.Addr().String()}, nil, 1, []string{taken.Addr().String(), "in use", "--kafka"}},
 		{"others can reach the REST port", []string{"--rest", "0.0.0.0:0"}, nil, 1, []string{"--rest 0.0.0.0:0", "insecure=true"}},
 		{"others can reach the Kafka port", []string{"--kafka", "0.0.0.0:0"}, nil, 1, []string{"--kafka 0.0.0.0:0", "insecure=true"}},
+		{"insecure is neither true nor false", []string{"--config", "insecure=maybe"}, nil, 1, []string{"insecure=maybe", "true or false"}},
+		{"a REST port that cannot be", []string{"--rest", "127.0.0.1:99999"}, nil, 1, []string{"address 127.0.0.1:99999", "--rest"}},
 		{"an unknown flag", []string{"--nope"}, nil, 2, []string{"--nope", "millrace help"}},
 		{"a file that is not there", []string{"nope.properties"}, nil, 2, []string{"nope.properties", "no such file"}},
 		{"two workers' files", []string{"a.properties", "b.properties"}, map[string]string{"a.properties": "group.id=a\n", "b.properties": "group.id=b\n"}, 2,
@@ -215,6 +217,15 @@ func TestWhoMayCallIsDecidedByTheListener(t *testing.T) {
 				t.Errorf("status %d, want %d\n%s", resp.StatusCode, row.want, p.log)
 			}
 		})
+	}
+}
+
+func TestASettingWithoutEffectIsToldOnce(t *testing.T) {
+	r := newRuns(t, "w.properties", "c.json")
+	appendTo(t, filepath.Join(r.dir, "w.properties"), "foo.bar=1\n")
+	appendTo(t, filepath.Join(r.dir, "c.json"), `{"name":"c","connector.class":"FileStreamSource","tasks.max":"x","topic":"t"}`)
+	if _, said := r.fails(t); strings.Count(said, "foo.bar is no setting of a worker") != 1 {
+		t.Errorf("foo.bar is told %d times, want once:\n%s", strings.Count(said, "foo.bar"), said)
 	}
 }
 
