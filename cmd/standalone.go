@@ -235,7 +235,7 @@ func (s *standalone) roots(worker runtime.WorkerConfig) (*runtime.FileRoots, err
 		}
 		roots = []string{".", files}
 	}
-	return runtime.NewFileRoots(roots, s.workerPath)
+	return runtime.NewFileRoots(roots, append([]string{filepath.Join(s.data, "log")}, s.workerPath...))
 }
 
 // logConfig says where the log is. onOffline is told when its disk has failed.

@@ -165,6 +165,8 @@ func TestABadStartSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 		{"a wrong setting of a connector", []string{"c.json"}, map[string]string{"c.json": `{"name":"c","connector.class":"FileStreamSource","tasks.max":"x","topic":"t"}`}, 1,
 			[]string{"c.json", "tasks.max", "Not a number"}},
 		{"a wrong setting of the worker", []string{"--config", "offset.flush.interval.ms=soon"}, nil, 1, []string{"offset.flush.interval.ms", "soon"}},
+		{"a file of the log", []string{"c.json"}, map[string]string{"c.json": `{"name":"c","connector.class":"FileStreamSink","topics":"t","file":"data/log/connect-configs-0/00000000000000000000.log"}`}, 1,
+			[]string{"connect-configs-0", "no connector may open"}},
 		{"a file outside the allowed folders", []string{"c.json"}, map[string]string{"c.json": `{"name":"c","connector.class":"FileStreamSource","topic":"t","file":"/etc/passwd"}`}, 1,
 			[]string{"/etc/passwd", "--file-root"}},
 	} {

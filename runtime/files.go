@@ -18,8 +18,9 @@ type FileRoots struct {
 
 var _ connectors.Files = (*FileRoots)(nil)
 
-// NewFileRoots allows what lies below the roots; "/" allows all. The hidden files (a
-// worker's own properties, which hold secrets) are refused wherever they lie.
+// NewFileRoots allows what lies below the roots; "/" allows all. What is hidden (a
+// worker's own properties, which hold secrets; the folder of its log, which a sink
+// would destroy), with all below it, is refused wherever it lies.
 func NewFileRoots(roots, hidden []string) (*FileRoots, error) {
 	f := &FileRoots{hidden: map[string]bool{}}
 	for _, r := range roots {
@@ -48,8 +49,13 @@ func (f *FileRoots) Check(path string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("file %s: %w", path, err)
 	}
-	if f.hidden[abs] {
-		return "", fmt.Errorf("file %s: it is the worker's own configuration, which no connector may read", path)
+	for at := abs; ; at = filepath.Dir(at) {
+		if f.hidden[at] {
+			return "", fmt.Errorf("file %s belongs to the worker's own configuration or log, which no connector may open; name another file", path)
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
 	}
 	for _, root := range f.roots {
 		if root == abs || root == string(filepath.Separator) || strings.HasPrefix(abs, root+string(filepath.Separator)) {

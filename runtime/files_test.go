@@ -51,6 +51,7 @@ func TestFileRoots(t *testing.T) {
 		{"a link to nothing", dangling, false},
 		{"a folder whose name begins like the root", root + "x/file", false},
 		{"the worker's own properties", secret, false},
+		{"a file below a folder that is kept from connectors", filepath.Join(secret, "x"), false},
 		{"a NUL", inside + "\x00", false},
 	} {
 		got, err := f.Check(c.path)
