@@ -110,7 +110,8 @@ func (p *pgBench) pair(ctx context.Context, i int, stream bool) (out pair, err e
 		return out, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	k, err := kgo.NewClient(kgo.SeedBrokers(m.Kafka))
+	// The client must not keep the answer that the topic is not there yet for its usual 5 s: the end would be seen late.
+	k, err := kgo.NewClient(kgo.SeedBrokers(m.Kafka), kgo.MetadataMinAge(20*time.Millisecond))
 	if err != nil {
 		return out, err
 	}
