@@ -174,6 +174,19 @@ func offsetsOf(p *process, name string) string {
 	return string(body)
 }
 
+// effort is the percentage of the usual rounds that are wanted: 1,500 in make soak.
+func effort(t *testing.T) int {
+	text := os.Getenv("MILLRACE_EFFORT")
+	if text == "" {
+		return 100
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("MILLRACE_EFFORT=%s: want a percentage", text)
+	}
+	return n
+}
+
 // TestKillsLoseNothing ends the worker with SIGKILL again and again while rows are
 // written: every committed change must be in the topic, in order per key (what was
 // sent again after a kill aside), and the search index must equal the table.
@@ -201,7 +214,8 @@ func TestKillsLoseNothing(t *testing.T) {
 	p.create("pg", source)
 	p.create("search", sink)
 
-	const wanted, each = 20, 3
+	const each = 3
+	wanted := max(20, 20*effort(t)/100)
 	kills := map[string]int{}
 	snapshotDone := func(p *process) bool {
 		o := offsetsOf(p, "pg")

@@ -267,7 +267,9 @@ func (t *Table) skip(ctx context.Context, l lag) {
 		}, p, kgo.DefaultDecompressor(), nil)
 		if got.Err == nil && len(got.Records) == 0 && (next > l.at || len(p.RecordBatches) == 0) {
 			t.advance(l.partition, max(next, l.at))
-			if len(p.RecordBatches) == 0 {
+			// Nothing came although the answer itself says that the log reaches so far: there is
+			// nothing. An answer from before that says nothing.
+			if len(p.RecordBatches) == 0 && p.HighWatermark >= l.end && (p.LastStableOffset < 0 || p.LastStableOffset >= l.end) {
 				t.advance(l.partition, l.end)
 			}
 		}
