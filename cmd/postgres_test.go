@@ -199,7 +199,7 @@ func TestKillsLoseNothing(t *testing.T) {
 	db := pg.NewDatabase(t)
 	pg.Exec(t, db, "CREATE TABLE load (id int PRIMARY KEY, n int NOT NULL, filler text)")
 	l := newLoad(t, pg.Connect(t, db), seed)
-	if err := l.copyIn(t.Context(), 60_000); err != nil {
+	if err := l.copyIn(t.Context(), 90_000); err != nil {
 		t.Fatal(err)
 	}
 	index := strings.ReplaceAll(peers.Unique(t, "kills"), "_", "-")
@@ -222,7 +222,7 @@ func TestKillsLoseNothing(t *testing.T) {
 		return strings.Contains(o, `"lsn_commit"`) || strings.Contains(o, `"snapshot_completed":true`)
 	}
 	for kills["snapshot"] < each {
-		time.Sleep(time.Duration(rnd.IntN(150)) * time.Millisecond)
+		time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
 		if snapshotDone(p) {
 			t.Fatalf("the snapshot was over after %d kills, want %d in it: it needs more rows", kills["snapshot"], each)
 		}
