@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -199,18 +200,31 @@ func (h *Herder) Close(ctx context.Context) error {
 	return nil
 }
 
-// do has the loop run f and waits for it.
+// do has the loop run f and waits for it. When it returns an error, f has not run and
+// will not: what f writes is the caller's alone again.
 func (h *Herder) do(ctx context.Context, f func()) error {
+	var taken atomic.Bool // by the loop, or by a caller that gave up
 	ran := make(chan struct{})
-	h.mail.post(func() { f(); close(ran) })
+	h.mail.post(func() {
+		if taken.CompareAndSwap(false, true) {
+			f()
+			close(ran)
+		}
+	})
+	var err error
 	select {
 	case <-ran:
 		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	case <-h.done:
-		return runtime.Conflict("the worker is shutting down")
+		err = runtime.Conflict("the worker is shutting down")
 	}
+	if taken.CompareAndSwap(false, true) {
+		return err
+	}
+	<-ran // it runs at this moment, and never for long
+	return nil
 }
 
 // loop is the one goroutine that owns the state.

@@ -48,6 +48,7 @@ type Statuses struct {
 	logged map[string]Status
 	topics map[string]map[string]TopicUse // by connector and topic
 	ours   map[string]report              // reports that the topic does not show yet
+	own    map[string]Status              // the last word of this worker about each part that it has
 	queue  []string                       // their keys, in order
 	seq    int64
 	idle   chan struct{} // closed when ours is empty; nil while nobody waits
@@ -75,7 +76,7 @@ func OpenStatuses(ctx context.Context, l *log.Log, t runtime.InternalTopic, lg *
 func newStatuses(lg *slog.Logger) *Statuses {
 	s := &Statuses{
 		lg: lg, wake: make(chan struct{}, 1),
-		logged: map[string]Status{}, topics: map[string]map[string]TopicUse{}, ours: map[string]report{},
+		logged: map[string]Status{}, topics: map[string]map[string]TopicUse{}, ours: map[string]report{}, own: map[string]Status{},
 	}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
@@ -205,11 +206,20 @@ func (s *Statuses) remove(key string) { s.enqueue(key, report{}) }
 
 func (s *Statuses) enqueue(key string, r report) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.value != nil && !r.quiet && r.st.State != runtime.Unassigned {
+		s.own[key] = r.st
+	} else {
+		delete(s.own, key)
+	}
+	s.enqueueLocked(key, r)
+}
+
+func (s *Statuses) enqueueLocked(key string, r report) {
 	s.seq++
 	r.seq = s.seq
 	s.ours[key] = r
 	s.queue = append(s.queue, key)
-	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -358,6 +368,12 @@ func (s *Statuses) one(r *kgo.Record) error {
 	// A late word of the last owner does not hide what the present one does.
 	if was, ok := s.logged[key]; ok && st.State == runtime.Unassigned && was.State == runtime.Running &&
 		was.WorkerID != st.WorkerID && was.Generation >= st.Generation {
+		return nil
+	}
+	// A worker that was cut off writes what waited when it comes back: about a part that
+	// is ours now, its word must not be the last.
+	if own, ok := s.own[key]; ok && own.WorkerID != st.WorkerID && own.Generation > st.Generation {
+		s.enqueueLocked(key, report{value: appendStatus(nil, own), st: own})
 		return nil
 	}
 	s.logged[key] = st
