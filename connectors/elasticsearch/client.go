@@ -1,7 +1,6 @@
 package elasticsearch
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -18,6 +17,7 @@ import (
 	"time"
 
 	"github.com/elastic/elastic-transport-go/v8/elastictransport"
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"millrace/connectors"
 	"millrace/schema/config"
@@ -211,24 +211,19 @@ func skipHostNames(conf *tls.Config) {
 
 func (c *client) close() { c.http.CloseIdleConnections() }
 
+// Perform implements esapi.Transport. The client of go-elasticsearch itself would
+// refuse to talk to OpenSearch, so its requests go over its transport alone.
+func (c *client) Perform(req *http.Request) (*http.Response, error) {
+	req.Header.Set("Accept", "application/json")
+	return c.transport.Perform(req)
+}
+
 // do sends a request and reads its answer. An error means that there is none: the
 // server may have done what was asked or not.
-func (c *client) do(ctx context.Context, method, path, mediaType string, body []byte) (answer, error) {
+func (c *client) do(ctx context.Context, r esapi.Request) (answer, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var r io.Reader
-	if body != nil {
-		r = bytes.NewReader(body)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, path, r)
-	if err != nil {
-		return answer{}, fmt.Errorf("%s %s: %w", method, path, err)
-	}
-	req.Header.Set("Accept", "application/json")
-	if body != nil {
-		req.Header.Set("Content-Type", mediaType)
-	}
-	resp, err := c.transport.Perform(req)
+	resp, err := r.Do(ctx, c)
 	if err != nil {
 		return answer{}, plainError(err)
 	}

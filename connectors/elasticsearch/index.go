@@ -1,11 +1,14 @@
 package elasticsearch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/url"
+
+	"github.com/elastic/go-elasticsearch/v8/esapi"
 
 	"millrace/connectors"
 	"millrace/schema"
@@ -52,9 +55,9 @@ func (t *task) retry(ctx context.Context, try func() (again bool, a answer, err 
 }
 
 func (t *task) ensureOnce(ctx context.Context, name string, ix *index, s *schema.Schema) (again bool, a answer, err error) {
-	path := "/" + url.PathEscape(name)
+	escaped := url.PathEscape(name) // esapi takes it as it is
 	doing := fmt.Sprintf("look at index %q", name)
-	a, err = t.client.do(ctx, http.MethodGet, path+"/_mapping", "", nil)
+	a, err = t.client.do(ctx, esapi.IndicesGetMappingRequest{Index: []string{escaped}})
 	switch {
 	case err != nil:
 		return true, a, t.client.silent(doing, err)
@@ -70,19 +73,19 @@ func (t *task) ensureOnce(ctx context.Context, name string, ix *index, s *schema
 	if ix.there && (ix.mapped || s == nil) {
 		return false, a, nil
 	}
-	var body []byte
+	var change esapi.Request
 	if !ix.there {
 		doing = fmt.Sprintf("create index %q", name)
-		body = []byte("{}")
+		body := []byte("{}")
 		if s != nil {
 			body = append(appendMapping([]byte(`{"mappings":`), s, t.set.compact), '}')
 		}
+		change = esapi.IndicesCreateRequest{Index: escaped, Body: bytes.NewReader(body)}
 	} else {
 		doing = fmt.Sprintf("give index %q its mapping", name)
-		path += "/_mapping"
-		body = appendMapping(nil, s, t.set.compact)
+		change = esapi.IndicesPutMappingRequest{Index: []string{escaped}, Body: bytes.NewReader(appendMapping(nil, s, t.set.compact))}
 	}
-	a, err = t.client.do(ctx, http.MethodPut, path, "application/json", body)
+	a, err = t.client.do(ctx, change)
 	switch {
 	case err != nil:
 		return true, a, t.client.silent(doing, err)

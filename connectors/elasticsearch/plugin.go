@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+
 	"millrace/connectors"
 	"millrace/schema/config"
 	"millrace/schema/plugin"
@@ -64,7 +66,7 @@ func (s *sink) Validate(ctx context.Context) []*config.Error {
 		if err != nil {
 			return []*config.Error{wrong("%v", err)}
 		}
-		a, err := cl.do(ctx, http.MethodGet, "/", "", nil)
+		a, err := cl.do(ctx, esapi.InfoRequest{})
 		cl.close()
 		switch {
 		case err != nil:

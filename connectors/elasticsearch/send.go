@@ -1,6 +1,7 @@
 package elasticsearch
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -11,11 +12,13 @@ import (
 	"strings"
 	"time"
 
+	"github.com/elastic/go-elasticsearch/v8/esapi"
+
 	"millrace/connectors"
 )
 
 // The fields of a bulk's answer that are needed.
-const bulkPath = "/_bulk?filter_path=errors,items.*.status,items.*.error"
+var bulkAnswer = []string{"errors", "items.*.status", "items.*.error"}
 
 // send sends a job's batches one after the other. It runs in a sender and leaves to the
 // task's goroutine what that must do: refusals, a job that was given up, a failure.
@@ -119,7 +122,9 @@ func (t *task) backoff(attempt int) time.Duration {
 func (t *task) sendOnce(ctx context.Context, j *job, failed int) (again bool, wait time.Duration, err error) {
 	b := j.batches[0]
 	doing := fmt.Sprintf("send %d documents (%d bytes)", len(b.items), len(b.body))
-	a, err := t.client.do(ctx, http.MethodPost, bulkPath, "application/x-ndjson", b.body)
+	a, err := t.client.do(ctx, esapi.BulkRequest{
+		Body: bytes.NewReader(b.body), FilterPath: bulkAnswer, Header: http.Header{"Content-Type": {"application/x-ndjson"}},
+	})
 	switch {
 	case err != nil:
 		return true, 0, t.client.silent(doing, err)

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
@@ -289,7 +290,7 @@ const pgEpoch = 946_684_800_000_000 // 2000-01-01 in microseconds since 1970
 
 // report tells the server what was received and what is confirmed.
 func (rc *replConn) report(received, confirmed uint64) error {
-	b := append(rc.out[:0], 'd', 0, 0, 0, 0, 'r')
+	b := append(rc.out[:0], 'd', 0, 0, 0, 0, pglogrepl.StandbyStatusUpdateByteID)
 	b = binary.BigEndian.AppendUint64(b, max(received, confirmed))
 	b = binary.BigEndian.AppendUint64(b, confirmed)
 	b = binary.BigEndian.AppendUint64(b, confirmed)

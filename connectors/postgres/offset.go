@@ -2,26 +2,23 @@ package postgres
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
+
+	"github.com/jackc/pglogrepl"
 
 	"millrace/connectors/cdc"
 	"millrace/schema"
 )
 
 // An lsn is a place in the server's log.
-type lsn uint64
-
-func (l lsn) String() string { return fmt.Sprintf("%X/%X", uint32(l>>32), uint32(l)) }
+type lsn = pglogrepl.LSN
 
 func parseLSN(s string) (lsn, error) {
-	hi, lo, ok := strings.Cut(s, "/")
-	h, err1 := strconv.ParseUint(hi, 16, 32)
-	l, err2 := strconv.ParseUint(lo, 16, 32)
-	if !ok || err1 != nil || err2 != nil {
+	l, err := pglogrepl.ParseLSN(s)
+	if err != nil || strings.Trim(s, "0123456789abcdefABCDEF/") != "" { // it takes what begins like one, too
 		return 0, fmt.Errorf("%q is no LSN", s)
 	}
-	return lsn(h<<32 | l), nil
+	return l, nil
 }
 
 // A position is where the stream stands: all transactions that committed before

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pglogrepl"
+
 	"millrace/connectors"
 	"millrace/connectors/cdc"
 	"millrace/schema"
@@ -198,7 +200,7 @@ func (r *reader) await(f func() error) error {
 func (r *reader) handle(ctx context.Context, b []byte) error {
 	c := cursor{b: b}
 	switch kind := c.u8(); kind {
-	case 'w': // start u64, end u64, time u64, payload
+	case pglogrepl.XLogDataByteID: // start u64, end u64, time u64, payload
 		start, end := c.u64(), c.u64()
 		c.u64()
 		if c.bad || len(c.b) == 0 {
@@ -206,7 +208,7 @@ func (r *reader) handle(ctx context.Context, b []byte) error {
 		}
 		r.received = max(r.received, start, end)
 		return r.message(ctx, lsn(start), c.b)
-	case 'k': // end u64, time u64, reply u8
+	case pglogrepl.PrimaryKeepaliveMessageByteID: // end u64, time u64, reply u8
 		end := c.u64()
 		c.u64()
 		reply := c.u8()
