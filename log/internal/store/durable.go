@@ -114,8 +114,11 @@ func (p *Partition) publish() {
 }
 
 // settle brings the last stable offset up to date. It needs p.mu.
-func (p *Partition) settle() {
-	p.lso.Store(max(p.prod.settle(p.HighWatermark()), p.logStart.Load()))
+func (p *Partition) settle() { p.settleAt(p.HighWatermark()) }
+
+// settleAt is settle for a high watermark that is about to be published.
+func (p *Partition) settleAt(hw int64) {
+	p.lso.Store(max(p.prod.settle(hw), p.logStart.Load()))
 }
 
 func (p *Partition) notify() {

@@ -158,6 +158,11 @@ func (p *Partition) syncFiles(segs []*segment, jobs []sealJob, newFiles bool) er
 // partition's synced file, which itself is never synced.
 func (p *Partition) advance(target mark) {
 	p.mu.Lock()
+	if p.awaitsSync() {
+		// The last stable offset goes first: an acknowledgement looks at durable alone, and
+		// whoever has it may ask for the stable end at once.
+		p.settleAt(target.offset)
+	}
 	p.durable.Store(target.offset)
 	p.markMu.Lock()
 	p.durableMark = target
