@@ -158,16 +158,17 @@ func (p *Partition) syncFiles(segs []*segment, jobs []sealJob, newFiles bool) er
 // partition's synced file, which itself is never synced.
 func (p *Partition) advance(target mark) {
 	p.mu.Lock()
-	if p.awaitsSync() {
-		// The last stable offset goes first: an acknowledgement looks at durable alone, and
-		// whoever has it may ask for the stable end at once.
-		p.settleAt(target.offset)
+	hw := target.offset
+	if !p.awaitsSync() {
+		hw = p.HighWatermark()
 	}
+	// The last stable offset goes first: an acknowledgement looks at durable alone, and
+	// whoever has it may ask for the stable end at once.
+	p.settleAt(hw)
 	p.durable.Store(target.offset)
 	p.markMu.Lock()
 	p.durableMark = target
 	p.markMu.Unlock()
-	p.settle()
 	p.mu.Unlock()
 	p.notify()
 	var buf [syncedSize]byte
