@@ -62,16 +62,10 @@ func readArgument(path string) (argument, error) {
 	if c.name == "" {
 		return argument{}, fmt.Errorf("%s: the connector has no name; add name=…", path)
 	}
-	switch strings.ToUpper(initial) {
-	case "":
-	case "RUNNING":
-		c.initial = runtime.Started
-	case "PAUSED":
-		c.initial = runtime.PausedTarget
-	case "STOPPED":
-		c.initial = runtime.StoppedTarget
-	default:
-		return argument{}, fmt.Errorf("%s: initial_state %q is none of RUNNING, PAUSED, STOPPED", path, initial)
+	if initial != "" {
+		if c.initial, err = runtime.InitialState(initial); err != nil {
+			return argument{}, fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	return argument{connector: c}, nil
 }

@@ -176,15 +176,7 @@ func initialState(text *string) (runtime.TargetState, error) {
 	if text == nil {
 		return "", nil
 	}
-	switch strings.ToUpper(*text) {
-	case "RUNNING":
-		return runtime.Started, nil
-	case "PAUSED":
-		return runtime.PausedTarget, nil
-	case "STOPPED":
-		return runtime.StoppedTarget, nil
-	}
-	return "", runtime.BadRequest("initial_state %q is none of RUNNING, PAUSED, STOPPED", *text)
+	return runtime.InitialState(*text)
 }
 
 // infoBody is a connector's info with a list of tasks that is never null.

@@ -3,6 +3,7 @@ package runtime
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"millrace/schema"
@@ -43,6 +44,20 @@ const (
 	PausedTarget  TargetState = "PAUSED"
 	StoppedTarget TargetState = "STOPPED"
 )
+
+// InitialState reads the state in which a client wants a new connector: RUNNING,
+// PAUSED or STOPPED, in any case. Anything else is a BadRequestError.
+func InitialState(text string) (TargetState, error) {
+	switch strings.ToUpper(text) {
+	case "RUNNING":
+		return Started, nil
+	case "PAUSED":
+		return PausedTarget, nil
+	case "STOPPED":
+		return StoppedTarget, nil
+	}
+	return "", BadRequest("initial_state %q is none of RUNNING, PAUSED, STOPPED", text)
+}
 
 // Type is a connector's kind.
 type Type string
