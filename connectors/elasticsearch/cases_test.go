@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,11 +86,14 @@ func TestRejectedItems(t *testing.T) {
 	})
 	t.Run("a whole request with 429 waits as long as Retry-After says", func(t *testing.T) {
 		s := newStub(t)
+		var mu sync.Mutex // the stub serves each connection on a goroutine of its own
 		var first, second time.Time
 		s.before = func(w http.ResponseWriter, r *http.Request, _ []byte) bool {
 			if r.URL.Path != "/_bulk" {
 				return false
 			}
+			mu.Lock()
+			defer mu.Unlock()
 			if first.IsZero() {
 				first = time.Now()
 				w.Header().Set("Retry-After", "1")
@@ -102,6 +106,8 @@ func TestRejectedItems(t *testing.T) {
 		run := connectortest.NewSinkRun(t, Sink, nil, five(s), true, tp(0))
 		run.Put(three())
 		run.FlushTo(tp(0), 3)
+		mu.Lock()
+		defer mu.Unlock()
 		if wait := second.Sub(first); wait < time.Second {
 			t.Errorf("sent again after %v", wait)
 		}
@@ -373,11 +379,11 @@ func TestTooLarge(t *testing.T) {
 	})
 	t.Run("what the server takes is remembered", func(t *testing.T) {
 		s := limited(t)
-		tooMany := 0
+		var tooMany atomic.Int32 // the stub serves each connection on a goroutine of its own
 		limit := s.before
 		s.before = func(w http.ResponseWriter, r *http.Request, body []byte) bool {
 			if len(body) > 1<<20 {
-				tooMany++
+				tooMany.Add(1)
 			}
 			return limit(w, r, body)
 		}
@@ -388,8 +394,8 @@ func TestTooLarge(t *testing.T) {
 				run.FlushTo(tp(0), o+1)
 			}
 		}
-		if n := len(s.texts("orders", "text")); n != 80 || tooMany > 12 { // each of 7 full bulks would be refused thrice
-			t.Errorf("%d documents, %d requests were too large", n, tooMany)
+		if n := len(s.texts("orders", "text")); n != 80 || tooMany.Load() > 12 { // each of 7 full bulks would be refused thrice
+			t.Errorf("%d documents, %d requests were too large", n, tooMany.Load())
 		}
 		run.Close(false, tp(0))
 	})
