@@ -85,7 +85,7 @@ bench: build ## the figures, each beside its peer; CHECK=1 fails below what we p
 	@build/millrace-bench $(if $(CHECK),-check) $(if $(ONLY),-only '$(ONLY)') $(if $(PAIRS),-pairs $(PAIRS)) $(if $(OUT),-out $(OUT))
 
 .PHONY: peers
-peers: build/peerd ## install what the real servers need (PostgreSQL, kcat, a JDK, jars) without running anything
+peers: build/peerd ## install what the real servers need (PostgreSQL, kcat, a JDK, jars, confluent-kafka) without running anything
 	build/peerd install
 
 .PHONY: build/peerd

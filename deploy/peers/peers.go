@@ -185,6 +185,39 @@ func Kcat(t testing.TB) string {
 	return path
 }
 
+// A Python is an interpreter with confluent-kafka, which is librdkafka's client.
+type Python struct{ path string }
+
+// PythonClients is a Python 3 with confluent-kafka in an environment of its own.
+func PythonClients(t testing.TB) Python {
+	t.Helper()
+	wanted(t, "confluent-kafka")
+	path, err := run.Install(context.Background(), "python", io.Discard)
+	if err != nil {
+		missing(t, "confluent-kafka", err)
+	}
+	return Python{path}
+}
+
+// Command is a program with its arguments (sys.argv[1:]); what it prints is not buffered. It ends with ctx.
+func (p Python) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, p.path, append([]string{"-u", "-c", program}, args...)...)
+}
+
+// Run runs a program to its end and returns what it printed. One that fails, which an exception does, fails the test
+// with its traceback.
+func (p Python) Run(ctx context.Context, t testing.TB, program string, args ...string) string {
+	t.Helper()
+	cmd := p.Command(ctx, program, args...)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("python %s: %v\n%s%s", strings.Join(args, " "), err, out, said.String())
+	}
+	return string(out)
+}
+
 // JavaTools are Kafka's own clients and command line tools: Command(ctx, class, args…) runs one of them.
 type JavaTools = run.JavaTools
 

@@ -211,3 +211,17 @@ func TestJavaServersOfATestsOwnKeepTheirDataOverAKill(t *testing.T) {
 		}
 	}
 }
+
+func TestPythonHasLibrdkafka(t *testing.T) {
+	k, py := Kafka(t), PythonClients(t)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	out := py.Run(ctx, t, `
+import sys, confluent_kafka
+from confluent_kafka.admin import AdminClient
+print(confluent_kafka.version(), len(AdminClient({"bootstrap.servers": sys.argv[1]}).list_topics(timeout=30).brokers))
+`, k.Addr)
+	if out != "2.16.1 1\n" {
+		t.Errorf("got %q", out)
+	}
+}

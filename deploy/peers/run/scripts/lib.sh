@@ -18,10 +18,11 @@ locked() {
   exec {fd}>&-
 }
 
-# packages COMMAND PACKAGE…: installs Debian's packages unless COMMAND can be run already.
-packages() { command -v "$1" >/dev/null || locked apt apt_install "$@"; }
+# packages COMMAND PACKAGE…: installs Debian's packages unless COMMAND can be run already, or is a function here and says yes.
+have() { if [[ $(type -t "$1") == function ]]; then "$1"; else command -v "$1" >/dev/null; fi; }
+packages() { have "$1" || locked apt apt_install "$@"; }
 apt_install() {
-  command -v "$1" >/dev/null && return
+  have "$1" && return
   local as=()
   if (($(id -u) != 0)); then
     as=(sudo -n)

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# python.sh install              makes a virtual environment with confluent-kafka (librdkafka for Python) and prints its interpreter
+set -euo pipefail
+# shellcheck source=lib.sh
+source "$(dirname "$0")/lib.sh"
+[[ ${1:-} == install ]] || die "usage: python.sh install"
+confluent=2.16.1
+# Debian's python3 comes without ensurepip, and then cannot make an environment.
+python_with_venv() { python3 -c 'import ensurepip, venv' 2>/dev/null; }
+packages python_with_venv python3 python3-venv
+python_with_venv || die "python3 at $(command -v python3) cannot make a virtual environment: it has no ensurepip"
+make_venv() {
+  python3 -m venv "$1" >&2
+  fetch_wheels "$1" || fetch_wheels "$1"
+  "$1/bin/python" -c 'import confluent_kafka' >&2
+}
+fetch_wheels() { "$1/bin/python" -m pip install -q --no-input --only-binary :all: "confluent-kafka==$confluent" >&2; }
+# The environment belongs to the interpreter that made it.
+name=python-$(python3 -c 'import sys, hashlib; print("%d.%d-%s" % (*sys.version_info[:2], hashlib.sha256(sys._base_executable.encode()).hexdigest()[:8]))')-confluent-$confluent
+assembled "$name" make_venv
+echo "$CACHE/$name/bin/python"
