@@ -3,7 +3,6 @@ package cmd
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -89,11 +88,13 @@ func readJSON(data []byte) (flat map[string]string, name, initial string, err er
 	if err := json.Unmarshal(data, &raw); err != nil {
 		return nil, "", "", fmt.Errorf("not the JSON of a connector: %w", err)
 	}
+	config := data
 	if inner, wrapped := raw["config"]; wrapped && len(inner) > 0 && inner[0] == '{' {
 		for k, v := range raw {
 			var err error
 			switch k {
 			case "config":
+				config = v
 			case "name":
 				err = json.Unmarshal(v, &name)
 			case "initial_state":
@@ -105,27 +106,13 @@ func readJSON(data []byte) (flat map[string]string, name, initial string, err er
 				return nil, "", "", err
 			}
 		}
-		raw = nil
-		if err := json.Unmarshal(inner, &raw); err != nil {
-			return nil, "", "", err
-		}
 	}
-	flat = make(map[string]string, len(raw))
-	for k, v := range raw {
-		switch v[0] {
-		case '"':
-			var text string
-			if err := json.Unmarshal(v, &text); err != nil {
-				return nil, "", "", err
-			}
-			flat[k] = text
-		case '{', '[':
-			return nil, "", "", fmt.Errorf("setting %q: want a text, have an object or array", k)
-		case 'n':
-			return nil, "", "", errors.New("setting " + k + ": null is no value")
-		default:
-			flat[k] = string(v)
-		}
+	var c runtime.FlatConfig
+	if err := json.Unmarshal(config, &c); err != nil {
+		return nil, "", "", err
 	}
-	return flat, name, initial, nil
+	if len(c.Nulls) > 0 {
+		return nil, "", "", fmt.Errorf("setting %s: null is no value", c.Nulls[0])
+	}
+	return c.Values, name, initial, nil
 }

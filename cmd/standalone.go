@@ -213,7 +213,7 @@ func (s *standalone) workerConfig() (runtime.WorkerConfig, error) {
 		if len(s.workerPath) > 0 {
 			where = s.workerPath[0]
 		}
-		return worker, fmt.Errorf("%s: %d settings are wrong\n%s", where, len(errs), strings.Join(lines, "\n"))
+		return worker, fmt.Errorf("%s: %s\n%s", where, wrongSettings(len(errs)), strings.Join(lines, "\n"))
 	}
 	return worker, nil
 }
@@ -358,7 +358,7 @@ func (s *standalone) putConnectors(ctx context.Context, h rest.Herder) error {
 			}
 		}
 		if len(wrong) > 0 {
-			return fmt.Errorf("%s: %d settings are wrong, no connector was stored\n%s", c.path, len(wrong), strings.Join(wrong, "\n"))
+			return fmt.Errorf("%s: %s, no connector was stored\n%s", c.path, wrongSettings(len(wrong)), strings.Join(wrong, "\n"))
 		}
 	}
 	for _, c := range s.connectors {
@@ -367,6 +367,14 @@ func (s *standalone) putConnectors(ctx context.Context, h rest.Herder) error {
 		}
 	}
 	return nil
+}
+
+// wrongSettings counts them in words.
+func wrongSettings(n int) string {
+	if n == 1 {
+		return "1 setting is wrong"
+	}
+	return fmt.Sprintf("%d settings are wrong", n)
 }
 
 func exists(path string) bool {

@@ -84,9 +84,9 @@ func (s *Server) connectors(r *http.Request) (any, error) {
 
 // createRequest is the body of POST /connectors.
 type createRequest struct {
-	Name    string     `json:"name"`
-	Config  *configMap `json:"config"`
-	Initial *string    `json:"initial_state"`
+	Name    string              `json:"name"`
+	Config  *runtime.FlatConfig `json:"config"`
+	Initial *string             `json:"initial_state"`
 }
 
 func (s *Server) createConnector(r *http.Request) (any, error) {
@@ -94,7 +94,7 @@ func (s *Server) createConnector(r *http.Request) (any, error) {
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	config, err := body.Config.required()
+	config, err := required(body.Config)
 	if err != nil {
 		return nil, err
 	}
@@ -114,11 +114,11 @@ func (s *Server) putConnectorConfig(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var body configMap
+	var body runtime.FlatConfig
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	config, err := body.required()
+	config, err := required(&body)
 	if err != nil {
 		return nil, err
 	}

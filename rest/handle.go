@@ -133,50 +133,15 @@ func param(r *http.Request, name string) (string, error) {
 // flag is a boolean query parameter; like in Connect, whatever is not "true" is false.
 func flag(r *http.Request, name string) bool { return r.URL.Query().Get(name) == "true" }
 
-// A configMap is a flat configuration in a body: numbers and booleans are taken as
-// their text, as Connect does. null is kept apart, since only some calls take it.
-type configMap struct {
-	values map[string]string
-	nulls  []string
-}
-
-func (c *configMap) UnmarshalJSON(b []byte) error {
-	if string(b) == "null" {
-		return nil
-	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(b, &raw); err != nil {
-		return fmt.Errorf("a configuration is an object of texts: %w", err)
-	}
-	c.values = make(map[string]string, len(raw))
-	for k, v := range raw {
-		switch {
-		case v[0] == '"':
-			var text string
-			if err := json.Unmarshal(v, &text); err != nil {
-				return err
-			}
-			c.values[k] = text
-		case string(v) == "null":
-			c.nulls = append(c.nulls, k)
-		case v[0] == '{' || v[0] == '[':
-			return fmt.Errorf("configuration %q: want a text, have an object or array", k)
-		default: // a number, true or false
-			c.values[k] = string(v)
-		}
-	}
-	return nil
-}
-
 // required is the configuration of a call that needs one and takes no nulls.
-func (c *configMap) required() (map[string]string, error) {
+func required(c *runtime.FlatConfig) (map[string]string, error) {
 	switch {
-	case c == nil || c.values == nil:
+	case c == nil || c.Values == nil:
 		return nil, runtime.BadRequest(`no configuration was sent; send an object of texts ("config" when creating a connector)`)
-	case len(c.nulls) > 0:
+	case len(c.Nulls) > 0:
 		return nil, runtime.BadRequest("Connector configuration is invalid and contains the following %d error(s):%s\n"+
 			"You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`",
-			len(c.nulls), strings.Repeat("\nNull value can not be supplied as the configuration value.", len(c.nulls)))
+			len(c.Nulls), strings.Repeat("\nNull value can not be supplied as the configuration value.", len(c.Nulls)))
 	}
-	return c.values, nil
+	return c.Values, nil
 }

@@ -36,11 +36,11 @@ func (s *Server) validate(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	var body configMap
+	var body runtime.FlatConfig
 	if err := decode(r, &body); err != nil {
 		return nil, err
 	}
-	config, err := body.required()
+	config, err := required(&body)
 	if err != nil {
 		return nil, err
 	}
