@@ -14,14 +14,18 @@ import (
 // what is alive where that is more, lest the collector run all the time.
 const memoryFloor = 160 << 20
 
-// guardMemory keeps the process's memory bounded until ctx ends. GOMEMLIMIT, where
-// somebody has set it, is the bound instead.
-func guardMemory(ctx context.Context) {
+// guardMemory keeps the process's memory bounded until ctx ends or end is called, which
+// waits until nothing of it runs any more. GOMEMLIMIT, where somebody has set it, is the
+// bound instead.
+func guardMemory(ctx context.Context) (end func()) {
 	if os.Getenv("GOMEMLIMIT") != "" {
-		return
+		return func() {}
 	}
+	ctx, cancel := context.WithCancel(ctx)
 	debug.SetMemoryLimit(memoryFloor)
+	done := make(chan struct{})
 	go func() {
+		defer close(done)
 		live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 		tick := time.NewTicker(2 * time.Second)
 		defer tick.Stop()
@@ -38,4 +42,5 @@ func guardMemory(ctx context.Context) {
 			}
 		}
 	}()
+	return func() { cancel(); <-done }
 }

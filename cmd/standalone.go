@@ -109,7 +109,7 @@ var started = time.Now()
 func (s *standalone) run(ctx context.Context) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	guardMemory(ctx)
+	defer guardMemory(ctx)()
 	s.lg = newLogger(os.Stderr)
 	worker, err := s.workerConfig()
 	if err != nil {
