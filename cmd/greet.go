@@ -16,15 +16,15 @@ import (
 
 // greet tells what runs and what to do next: for people on a terminal, else as one
 // line of the log.
-func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, api string, isNew bool) {
+func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, on *rest.Listeners, isNew bool) {
 	took, rss := time.Since(processStart()).Round(time.Millisecond), residentMiB()
 	names, err := h.Connectors(ctx)
 	if err != nil {
 		s.lg.Warn("cannot list the connectors yet", "cause", err)
 	}
-	kafka := l.Addr()
+	kafka, api := l.Addr(), on.URL()
 	if !isTerminal(os.Stdout) {
-		s.lg.Info("ready", "version", version, "after", took, "resident_mib", rss, "rest", "http://"+api, "kafka", kafka,
+		s.lg.Info("ready", "version", version, "after", took, "resident_mib", rss, "rest", api, "kafka", kafka,
 			"cluster", h.ClusterID(), "connectors", len(names), "data", s.data)
 		return
 	}
@@ -33,8 +33,8 @@ func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, api s
 		age = "new"
 	}
 	fmt.Fprintf(s.out, "Millrace %s ready in %v, %d MiB      data %s (%s)      Ctrl-C stops\n", version, took, rss, s.data, age)
-	fmt.Fprintf(s.out, "  REST   http://%s      Kafka  %s\n", api, orNone(kafka))
-	if ofThisMachine(api) && (kafka == "" || ofThisMachine(kafka)) {
+	fmt.Fprintf(s.out, "  REST   %s      Kafka  %s\n", api, orNone(kafka))
+	if on.Loopback() && (kafka == "" || ofThisMachine(kafka)) {
 		fmt.Fprintln(s.out, "  Open to this machine only, no sign-in.")
 	} else {
 		fmt.Fprintln(s.out, "  Open to whoever reaches these addresses, no sign-in (insecure=true).")
@@ -42,10 +42,10 @@ func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, api s
 	if len(names)+len(s.connectors) == 0 {
 		fmt.Fprintf(s.out, `No connectors yet. Next, in another terminal, stream a file's lines into the topic "lines":
   echo hello > hello.txt
-  curl -X POST http://%s/connectors -H 'Content-Type: application/json' \
+  curl -X POST %s/connectors -H 'Content-Type: application/json' \
     -d '{"name":"hello","config":{"connector.class":"FileStreamSource","file":"hello.txt","topic":"lines"}}'
-  curl http://%s/connectors/hello/status
-What else there is: curl http://%s/connector-plugins     Every setting: millrace docs
+  curl %s/connectors/hello/status
+What else there is: curl %s/connector-plugins     Every setting: millrace docs
 `, api, api, api)
 		return
 	}
@@ -60,7 +60,7 @@ What else there is: curl http://%s/connector-plugins     Every setting: millrace
 			troubled++
 		}
 	}
-	fmt.Fprintf(s.out, "%d connectors, %d tasks; %s      curl 'http://%s/connectors?expand=status'\n", len(names), tasks, needsYou(troubled), api)
+	fmt.Fprintf(s.out, "%d connectors, %d tasks; %s      curl '%s/connectors?expand=status'\n", len(names), tasks, needsYou(troubled), api)
 }
 
 func hasFailed(st runtime.Status) bool {

@@ -124,7 +124,12 @@ func (s *standalone) run(ctx context.Context) (err error) {
 		return err
 	}
 	isNew := !exists(filepath.Join(s.data, "log"))
-	api, err := s.listenREST()
+	if s.kafka != "none" && !s.onCluster() {
+		if err := loopbackOnly(s.kafka, worker.REST.Insecure); err != nil {
+			return err
+		}
+	}
+	api, err := rest.Listen(worker.REST, s.lg)
 	if err != nil {
 		return err
 	}
@@ -138,15 +143,15 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
 
 	h, err := herder.Open(ctx, herder.Config{Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: s.lg,
-		AdvertisedURL: advertised(api.Addr().String())})
+		AdvertisedURL: api.Advertised()})
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer func() { err = errors.Join(err, h.Close(context.WithoutCancel(ctx))) }()
 
-	serving, served := make(chan error, 1), rest.New(rest.Config{Herder: h, Log: s.lg, CheckHost: ofThisMachine(api.Addr().String())})
+	serving := make(chan error, 1)
 	serveCtx, endServing := context.WithCancel(context.WithoutCancel(ctx))
-	go func() { serving <- served.Serve(serveCtx, api) }()
+	go func() { serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg}) }()
 	defer func() { endServing(); err = errors.Join(err, <-serving) }()
 
 	select {
@@ -154,7 +159,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	case <-ctx.Done():
 		return nil
 	}
-	s.greet(ctx, h, l, api.Addr().String(), isNew)
+	s.greet(ctx, h, l, api, isNew)
 	if err := s.putConnectors(ctx, h); err != nil {
 		return stopped(ctx, err)
 	}
@@ -202,6 +207,9 @@ func (s *standalone) workerConfig() (runtime.WorkerConfig, error) {
 			"status.storage.topic": group + "-status", "offset.flush.interval.ms": "60000",
 			"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
 		})
+	}
+	if _, given := s.worker["listeners"]; !given || s.flagGiven("rest") {
+		s.worker["listeners"] = "http://" + s.rest
 	}
 	worker, errs := runtime.ParseWorker(runtime.WithDefaults(s.worker, defaults))
 	if len(errs) > 0 {
@@ -254,55 +262,17 @@ func (s *standalone) logConfig(onOffline func(error)) log.Config {
 	return c
 }
 
-// listenREST opens the API's port. Without authentication it must be of this
-// machine alone, unless the user says otherwise.
-func (s *standalone) listenREST() (net.Listener, error) {
-	addr := s.rest
-	if from, ok := s.worker["listeners"]; ok && !s.flagGiven("rest") {
-		var err error
-		if addr, err = listenerAddr(from); err != nil {
-			return nil, err
-		}
+// loopbackOnly refuses an address of the Kafka port that others can reach, since nobody
+// signs in there.
+func loopbackOnly(addr string, insecure bool) error {
+	if _, _, err := net.SplitHostPort(addr); err != nil {
+		return usage(fmt.Errorf("--kafka %s: want HOST:PORT: %w", addr, err))
 	}
-	insecure := false
-	switch text := strings.ToLower(strings.TrimSpace(s.worker["insecure"])); text {
-	case "", "false":
-	case "true":
-		insecure = true
-	default:
-		return nil, fmt.Errorf("insecure=%s: want true or false", text)
+	if insecure || ofThisMachine(addr) {
+		return nil
 	}
-	for what, a := range map[string]string{"--rest": addr, "--kafka": s.kafka} {
-		if a == "none" && what == "--kafka" || what == "--kafka" && s.onCluster() {
-			continue
-		}
-		if err := loopbackOnly(what, a, insecure); err != nil {
-			return nil, err
-		}
-	}
-	l, err := net.Listen("tcp", addr)
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("the REST API's address %s is in use, by another worker perhaps; choose another with --rest, as in --rest 127.0.0.1:8084", addr)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the REST API's address %s (--rest or listeners): %w", addr, err)
-	}
-	return l, nil
-}
-
-// listenerAddr is the address of Connect's listeners setting: one http URL here.
-func listenerAddr(listeners string) (string, error) {
-	if strings.Contains(listeners, ",") {
-		return "", fmt.Errorf("listeners=%s: one listener is served; name one", listeners)
-	}
-	addr, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(listeners)), "http://")
-	if !ok {
-		return "", fmt.Errorf("listeners=%s: want http://HOST:PORT", listeners)
-	}
-	if strings.HasPrefix(addr, ":") { // Connect's "all addresses"
-		addr = "0.0.0.0" + addr
-	}
-	return addr, nil
+	return fmt.Errorf("--kafka %s: others can reach this address and nobody would have to sign in; "+
+		"use a loopback address, or allow it with insecure=true in the worker's properties (--config insecure=true)", addr)
 }
 
 // ofThisMachine reports whether nobody else can reach an address.
@@ -310,30 +280,6 @@ func ofThisMachine(addr string) bool {
 	host, _, err := net.SplitHostPort(addr)
 	ip := net.ParseIP(host)
 	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
-}
-
-// advertised is where other workers find the API that listens on addr. All addresses together are
-// none that anybody could call, and would be the same on every machine: then it is the host's name.
-func advertised(addr string) string {
-	if host, port, err := net.SplitHostPort(addr); err == nil && net.ParseIP(host).IsUnspecified() {
-		if name, err := os.Hostname(); err == nil {
-			addr = net.JoinHostPort(name, port)
-		}
-	}
-	return "http://" + addr + "/"
-}
-
-// loopbackOnly refuses an address that others can reach, since nothing there asks
-// who they are.
-func loopbackOnly(what, addr string, insecure bool) error {
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return usage(fmt.Errorf("%s %s: want HOST:PORT: %w", what, addr, err))
-	}
-	if insecure || ofThisMachine(addr) {
-		return nil
-	}
-	return fmt.Errorf("%s %s: others can reach this address and nobody would have to sign in; "+
-		"use a loopback address, or allow it with insecure=true in the worker's properties (--config insecure=true)", what, addr)
 }
 
 func explainKafkaPort(err error, addr string) error {

@@ -152,10 +152,10 @@ func TestABadStartSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 	}{
 		{"the REST port is in use", []string{"--rest", taken.Addr().String()}, nil, 1, []string{taken.Addr().String(), "in use", "--rest"}},
 		{"the Kafka port is in use", []string{"--kafka", taken.Addr().String()}, nil, 1, []string{taken.Addr().String(), "in use", "--kafka"}},
-		{"others can reach the REST port", []string{"--rest", "0.0.0.0:0"}, nil, 1, []string{"--rest 0.0.0.0:0", "insecure=true"}},
+		{"others can reach the REST port", []string{"--rest", "0.0.0.0:0"}, nil, 1, []string{"http://0.0.0.0:0", "--rest", "insecure=true"}},
 		{"others can reach the Kafka port", []string{"--kafka", "0.0.0.0:0"}, nil, 1, []string{"--kafka 0.0.0.0:0", "insecure=true"}},
-		{"insecure is neither true nor false", []string{"--config", "insecure=maybe"}, nil, 1, []string{"insecure=maybe", "true or false"}},
-		{"a REST port that cannot be", []string{"--rest", "127.0.0.1:99999"}, nil, 1, []string{"address 127.0.0.1:99999", "--rest"}},
+		{"insecure is neither true nor false", []string{"--config", "insecure=maybe"}, nil, 1, []string{"insecure", "maybe", "true or false"}},
+		{"a REST port that cannot be", []string{"--rest", "127.0.0.1:99999"}, nil, 1, []string{"address 127.0.0.1:99999", "listeners"}},
 		{"an unknown flag", []string{"--nope"}, nil, 2, []string{"--nope", "millrace help"}},
 		{"a file that is not there", []string{"nope.properties"}, nil, 2, []string{"nope.properties", "no such file"}},
 		{"two workers' files", []string{"a.properties", "b.properties"}, map[string]string{"a.properties": "group.id=a\n", "b.properties": "group.id=b\n"}, 2,

@@ -26,10 +26,17 @@ func (s *Server) guard(c Config, next http.Handler) http.Handler {
 			writeError(w, &statusError{http.StatusForbidden, "A page of another origin may not change anything here: " + err.Error()})
 			return
 		}
+		if admin := isAdmin(r.URL.EscapedPath()); c.Part == NoAdmin && admin || c.Part == OnlyAdmin && !admin {
+			writeError(w, httpError(http.StatusNotFound))
+			return
+		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r)
 	})
 }
+
+// isAdmin reports whether a path is one of the administrative calls.
+func isAdmin(path string) bool { return path == "/admin" || strings.HasPrefix(path, "/admin/") }
 
 // hostAllowed reports whether a Host header names a loopback address, localhost or
 // one of the allowed names. A page that rebinds its own name to 127.0.0.1 sends

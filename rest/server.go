@@ -19,6 +19,7 @@ type Config struct {
 	// addresses: the advertised host. Nil on a listener with authentication: any.
 	AllowedHosts []string
 	CheckHost    bool // refuse other Host headers (DNS rebinding)
+	Part         Part // which routes are served
 }
 
 // Server is the REST API. It is an http.Handler.

@@ -52,6 +52,7 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
 	flushInterval, flushTimeout, taskGrace, topicCreation, topicTracking, trackingReset, overridePolicy, autoRestart, fileRoots).
+	Merge(restDef).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
 		"plugin.discovery":          "plugins are part of the binary",
@@ -70,7 +71,7 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 // passedOn are keys that other parts of the process read, and beginnings of such keys, which
 // end in a point. Whatever nobody reads is reported: above all an identity, a sign-in or a
 // guarantee that an operator believes in must not be dropped without a word.
-var passedOn = []string{"bootstrap.servers", "listeners", "insecure", "producer.", "consumer.", "key.converter.", "value.converter.",
+var passedOn = []string{"bootstrap.servers", "producer.", "consumer.", "key.converter.", "value.converter.",
 	"header.converter.", "config.storage.", "offset.storage.", "status.storage."}
 
 func isPassedOn(key string) bool {
@@ -94,6 +95,7 @@ type WorkerConfig struct {
 	KeyConverter, ValueConverter, HeaderConverter string // class or alias; their settings are in Properties
 	AutoRestart                                   bool
 	FileRoots                                     []string
+	REST                                          RESTConfig
 	Properties                                    map[string]string // everything as given
 	Notices                                       []string          // keys that are ignored or unknown, with reasons
 }
@@ -149,6 +151,7 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		KeyConverter:   string(keyConverter.Get(v)), ValueConverter: string(valueConverter.Get(v)), HeaderConverter: string(headerConverter.Get(v)),
 		AutoRestart: autoRestart.Get(v),
 		FileRoots:   fileRoots.Get(v),
+		REST:        parseREST(v),
 		Properties:  maps.Clone(properties),
 	}
 	if len(errs) == 0 && c.Heartbeat >= c.SessionTimeout {

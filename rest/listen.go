@@ -1,0 +1,179 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sync/errgroup"
+
+	"millrace/runtime"
+)
+
+// Listeners are the API's open ports. They are served once the worker is there.
+type Listeners struct {
+	list       []listener
+	advertised string
+	names      []string // hosts by which clients may call
+	worker     runtime.RESTConfig
+	lg         *slog.Logger
+}
+
+// listener is one open port.
+type listener struct {
+	net.Listener
+	scheme   string // http or https
+	loopback bool   // of this machine alone
+	only     Part
+}
+
+// Part is which of the API's routes a listener serves.
+type Part int
+
+// The parts of the API.
+const (
+	AllRoutes Part = iota
+	NoAdmin        // all but /admin
+	OnlyAdmin      // /admin alone
+)
+
+// Listen opens the ports that the worker's settings name. A port that others can reach is refused
+// where nobody has to sign in, unless the settings say insecure=true.
+func Listen(c runtime.RESTConfig, lg *slog.Logger) (_ *Listeners, err error) {
+	ls := &Listeners{worker: c, lg: lg}
+	defer func() {
+		if err != nil {
+			ls.Close()
+		}
+	}()
+	part := AllRoutes
+	if c.AdminListeners != nil {
+		part = NoAdmin
+	}
+	for _, at := range c.Listeners {
+		if err := ls.open(at, part); err != nil {
+			return nil, err
+		}
+	}
+	if len(ls.list) == 0 {
+		return nil, errors.New("listeners: the REST API needs at least one; name it as in listeners=http://127.0.0.1:8083")
+	}
+	for _, at := range c.AdminListeners {
+		if err := ls.open(at, OnlyAdmin); err != nil {
+			return nil, err
+		}
+	}
+	return ls, ls.advertise()
+}
+
+func (ls *Listeners) open(at runtime.ListenerAddr, part Part) error {
+	key := "listeners"
+	if part == OnlyAdmin {
+		key = "admin.listeners"
+	}
+	loopback := ofThisMachine(at.Host)
+	if !loopback && !ls.worker.Insecure {
+		return fmt.Errorf("%s=%s (--rest): others can reach this address and nobody would have to sign in; "+
+			"use a loopback address, or allow it with insecure=true in the worker's properties (--config insecure=true)", key, at)
+	}
+	l, err := net.Listen("tcp", net.JoinHostPort(at.Host, strconv.Itoa(at.Port)))
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return fmt.Errorf("the REST API's address %s is in use, by another worker perhaps; choose another with --rest, as in --rest 127.0.0.1:8084, or with %s", at.HostPort(), key)
+	case err != nil:
+		return fmt.Errorf("the REST API's address %s (--rest or %s): %w", at.HostPort(), key, err)
+	}
+	ls.list = append(ls.list, listener{Listener: l, scheme: at.Scheme, loopback: loopback, only: part})
+	return nil
+}
+
+// ofThisMachine reports whether nobody else can reach a host's ports.
+func ofThisMachine(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// advertise settles where other workers, and clients, find this API: at the first listener of the
+// wanted scheme unless host or port are given.
+func (ls *Listeners) advertise() error {
+	scheme := ls.worker.AdvertisedScheme
+	if scheme == "" {
+		scheme = "https"
+		for _, l := range ls.list {
+			if l.scheme == "http" && l.only != OnlyAdmin {
+				scheme = "http"
+			}
+		}
+	}
+	var at net.Addr
+	for _, l := range ls.list {
+		if l.scheme == scheme && l.only != OnlyAdmin {
+			at = l.Addr()
+			break
+		}
+	}
+	if at == nil {
+		return fmt.Errorf("rest.advertised.listener=%s: listeners names no %s listener; add one, or advertise another", scheme, scheme)
+	}
+	host, port, err := net.SplitHostPort(at.String())
+	if err != nil {
+		return err
+	}
+	// All addresses together are none that anybody could call, and would be the same on every machine.
+	if ip := net.ParseIP(host); ip.IsUnspecified() {
+		if host, err = os.Hostname(); err != nil {
+			return fmt.Errorf("find this machine's name for the advertised address: %w; set rest.advertised.host.name", err)
+		}
+	}
+	if ls.worker.AdvertisedHost != "" {
+		host = ls.worker.AdvertisedHost
+	}
+	if ls.worker.AdvertisedPort != 0 {
+		port = strconv.Itoa(ls.worker.AdvertisedPort)
+	}
+	ls.names = []string{strings.ToLower(host)}
+	ls.advertised = (&url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port), Path: "/"}).String()
+	return nil
+}
+
+// Advertised is where other workers find this API: "http://host:8083/".
+func (ls *Listeners) Advertised() string { return ls.advertised }
+
+// URL is where this machine's clients find the API, without a slash at its end.
+func (ls *Listeners) URL() string { return ls.list[0].scheme + "://" + ls.list[0].Addr().String() }
+
+// Loopback reports whether nobody outside of this machine reaches any of the listeners.
+func (ls *Listeners) Loopback() bool {
+	for _, l := range ls.list {
+		if !l.loopback {
+			return false
+		}
+	}
+	return true
+}
+
+// Serve answers requests on all listeners until ctx ends, then finishes those under way. It closes
+// the listeners, and returns nil when ctx ended. c is completed with what the listeners' settings say.
+func (ls *Listeners) Serve(ctx context.Context, c Config) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, l := range ls.list {
+		c := c
+		c.Part, c.CheckHost, c.AllowedHosts = l.only, l.loopback, ls.names
+		g.Go(func() error { return New(c).Serve(ctx, l) })
+	}
+	return g.Wait()
+}
+
+// Close closes the listeners.
+func (ls *Listeners) Close() {
+	for _, l := range ls.list {
+		l.Close()
+	}
+}
