@@ -72,6 +72,7 @@ type Server struct {
 	lg        *slog.Logger
 	handlers  [kmsg.MaxKey + 1]handler
 	stats     stats
+	sessions  fetchSessions
 	unpacking sync.Mutex
 
 	overTCP, inMemory *wire.Budget

@@ -74,6 +74,16 @@ func (p *Partition) Read(from int64, o ReadOpts) (Slice, error) {
 	return s, err
 }
 
+// Caught reports whether a reader at offset from has all that there is for it, and fills in the offsets of sl if so: Read would
+// return the same, at more cost. It is what a fetch finds out about most of its partitions.
+func (p *Partition) Caught(from int64, iso Isolation, sl *Slice) bool {
+	if from < p.logStart.Load() || from > p.end.Load() || from < p.limit(iso).offset || p.usable() != nil {
+		return false
+	}
+	sl.HighWatermark, sl.LastStable, sl.LogStart = p.HighWatermark(), p.lso.Load(), p.logStart.Load()
+	return true
+}
+
 // again repeats a look-up that met a segment which left the list meanwhile. A file
 // that is gone although its segment is listed was removed by somebody else; that is an answer.
 func (p *Partition) again(look func() error) error {
