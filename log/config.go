@@ -46,6 +46,8 @@ type Limits struct {
 	OpenFiles     int   // segment files kept open, 512
 	MinFree       int64 // bytes of disk below which client topics are refused; min(1 GiB, 5 %), negative: none
 	Ballast       int64 // bytes set aside for commits and deletions on a full disk, 64 MiB, negative: none
+	// ScrubRate is how many bytes a second are read in the background to verify what lies on the disk, a pass a day; 0: none.
+	ScrubRate int64
 }
 
 func (c Config) logger() *slog.Logger {

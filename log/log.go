@@ -88,7 +88,7 @@ func openEmbedded(cfg Config) (_ *Log, err error) {
 	}
 	l.store, err = store.Open(fsys, cfg.DataDir, store.Options{
 		Fsync: mode, FsyncInterval: every, MaxOpenFiles: cfg.Limits.OpenFiles,
-		MinFree: cfg.Limits.MinFree, Ballast: cfg.Limits.Ballast,
+		MinFree: cfg.Limits.MinFree, Ballast: cfg.Limits.Ballast, ScrubRate: cfg.Limits.ScrubRate,
 		Logger: l.lg, OnOffline: cfg.OnOffline, Process: holder(listeners),
 	})
 	if err != nil {

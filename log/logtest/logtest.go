@@ -2,11 +2,13 @@ package logtest
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"millrace/log"
+	"millrace/log/internal/batch"
 	"millrace/log/internal/vfs"
 )
 
@@ -60,6 +62,46 @@ func (d *Disk) FailSyncs(err error) {
 		}
 		return nil
 	})
+}
+
+// Damage flips a bit of the batch that holds an offset, as a disk does that loses data. Nobody notices before the batch is read.
+func (d *Disk) Damage(t testing.TB, topic string, partition int32, offset int64) {
+	t.Helper()
+	dir := fmt.Sprintf("/log/%s-%d", topic, partition)
+	files, err := d.fs.List(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range files {
+		if !strings.HasSuffix(e.Name(), ".log") {
+			continue
+		}
+		name := dir + "/" + e.Name()
+		b, err := vfs.ReadFile(d.fs, name, 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pos := 0; pos < len(b); {
+			v, _, err := batch.Next(b[pos:])
+			if err != nil {
+				break
+			}
+			if v.BaseOffset() <= offset && offset <= v.LastOffset() {
+				f, err := d.fs.OpenWrite(name)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				at := pos + len(v) - 1
+				if _, err := f.WriteAt([]byte{b[at] ^ 1}, int64(at)); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			pos += len(v)
+		}
+	}
+	t.Fatalf("no batch of %s-%d on the disk holds offset %d", topic, partition, offset)
 }
 
 // SetSize sets the size of the disk in bytes: beyond it records are refused and nothing else happens.

@@ -45,17 +45,10 @@ var errStopped = errors.New("compaction was stopped")
 // compacted.
 func (p *Partition) cleanable(now time.Time) (segs []*segment, total, dirty int64, due bool) {
 	cfg := p.cfg.Load()
-	if !cfg.Compact || !p.known.Load() || len(p.holes) > 0 || p.usable() != nil {
+	if !cfg.Compact || !p.known.Load() || len(p.damage()) > 0 || p.usable() != nil {
 		return nil, 0, 0, false
 	}
-	limit := min(p.durable.Load(), p.lso.Load(), p.recovery.Load())
-	p.mu.Lock()
-	all := *p.segs.Load()
-	n := 0
-	for n+1 < len(all) && all[n+1].base <= limit && !all[n].isLive() && !all[n].dirty {
-		n++
-	}
-	p.mu.Unlock()
+	all, n := p.sealed(p.lso.Load())
 	clean := p.cleaned.Load()
 	for i, seg := range all[:n] {
 		end := all[i+1].base
@@ -457,6 +450,9 @@ func (p *Partition) swap(old []*segment, w *cleanedSegment, end int64) (swapped 
 	if at < 0 || len(segs) < at+len(old)+1 || !slices.Equal(segs[at:at+len(old)], old) {
 		return false, nil
 	}
+	if len(p.damage()) > 0 {
+		return false, nil // found by the scrub meanwhile: its positions are those of the old files
+	}
 	fsys, next := p.s.fs, w.seg
 	swapName := func(suffix string) string {
 		return p.file(fmt.Sprintf("%020d-%020d%s%s", next.base, end, suffix, swapSuffix))
@@ -665,7 +661,12 @@ func (c *pace) step(n int) error {
 	if c.rate <= 0 {
 		return nil
 	}
-	ahead := time.Duration(float64(c.bytes)/float64(c.rate)*float64(time.Second)) - time.Since(c.began)
+	return sleepUntil(c.s.quit, c.began, c.bytes, c.rate)
+}
+
+// sleepUntil waits until so many bytes since began are no more than rate bytes a second, or errStopped.
+func sleepUntil(quit <-chan struct{}, began time.Time, bytes, rate int64) error {
+	ahead := time.Duration(float64(bytes)/float64(rate)*float64(time.Second)) - time.Since(began)
 	if ahead <= 0 {
 		return nil
 	}
@@ -674,7 +675,7 @@ func (c *pace) step(n int) error {
 	select {
 	case <-t.C:
 		return nil
-	case <-c.s.quit:
+	case <-quit:
 		return errStopped
 	}
 }

@@ -748,7 +748,7 @@ func (m *model) recovered(exact bool) {
 		mp.acked = max(mp.acked, min(end, p.Durable()))
 		mp.hw, mp.lso = 0, 0
 		if len(p.Damaged()) > 0 {
-			m.fatalf("%v: damaged %+v, but nothing was", tp, p.holes)
+			m.fatalf("%v: damaged %+v, but nothing was", tp, p.damage())
 		}
 		if err := checkIndexes(p); err != nil {
 			m.fatalf("%v", err)

@@ -39,6 +39,7 @@ type Options struct {
 	Ballast        int64            // bytes of .ballast; default 64 MiB, negative: none
 	Maintain       time.Duration    // period of Maintain; default 30s, negative: Maintain and Checkpoint run only by call
 	CompactRate    int64            // bytes a second that compaction reads; default 32 MiB, negative: no limit
+	ScrubRate      int64            // bytes a second that the scrub reads in the background; 0: there is no scrub in the background
 	ProducerExpiry time.Duration    // producer.id.expiration.ms; default 24h
 	Process        string           // written into .lock for the message of who comes second: "pid 4711, listening on 127.0.0.1:9092"
 	OnOffline      func(error)      // called once, on its own goroutine, when an I/O error takes the directory offline

@@ -21,8 +21,8 @@ type Partition struct {
 	topicID [16]byte
 	dir     string
 	cfg     atomic.Pointer[PartitionConfig]
-	known   atomic.Bool // configuration was set by the owner, so that retention may act on it
-	holes   []hole      // fixed after recovery, rising
+	known   atomic.Bool            // configuration was set by the owner, so that retention may act on it
+	holes   atomic.Pointer[[]hole] // rising; replaced as a whole under filesMu, by recovery and by the scrub
 
 	segs     atomic.Pointer[[]*segment] // rising, never empty; copied on write under mu
 	logStart atomic.Int64
@@ -124,15 +124,27 @@ func (p *Partition) Size() int64 {
 // Segments is the number of segment files.
 func (p *Partition) Segments() int { return len(*p.segs.Load()) }
 
-// Damaged lists the ranges that recovery found damaged.
+// damage is the list of damaged ranges, rising.
+func (p *Partition) damage() []hole {
+	if hs := p.holes.Load(); hs != nil {
+		return *hs
+	}
+	return nil
+}
+
+// Damaged lists the ranges that recovery or the scrub found damaged.
 func (p *Partition) Damaged() []Hole {
 	var out []Hole
-	for _, h := range p.holes {
+	for _, h := range p.damage() {
 		if h.to > p.logStart.Load() {
-			out = append(out, Hole{TopicPartition: p.tp, From: h.from, To: h.to, File: filepath.Join(p.dir, offsetName(h.base, logSuffix)), Position: h.pos})
+			out = append(out, p.public(h))
 		}
 	}
 	return out
+}
+
+func (p *Partition) public(h hole) Hole {
+	return Hole{TopicPartition: p.tp, From: h.from, To: h.to, File: filepath.Join(p.dir, offsetName(h.base, logSuffix)), Position: h.pos}
 }
 
 func (p *Partition) active() *segment {
@@ -159,8 +171,9 @@ func segmentFor(segs []*segment, offset int64) int {
 
 // holeAt is the damaged range of a segment that begins at pos or has it inside.
 func (p *Partition) holeAt(base, pos int64) *hole {
-	for i := range p.holes {
-		if h := &p.holes[i]; h.base == base && h.pos <= pos && pos < h.end {
+	hs := p.damage()
+	for i := range hs {
+		if h := &hs[i]; h.base == base && h.pos <= pos && pos < h.end {
 			return h
 		}
 	}

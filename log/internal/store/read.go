@@ -139,8 +139,9 @@ func (p *Partition) read(from int64, o ReadOpts) (sl Slice, err error) {
 		}
 		// Up to the next damaged range: what lies behind it is another read's.
 		stop, damaged := end, int64(-1)
-		for j := range p.holes {
-			if h := &p.holes[j]; h.base == seg.base && h.pos >= pos && h.pos <= stop {
+		holes := p.damage()
+		for j := range holes {
+			if h := &holes[j]; h.base == seg.base && h.pos >= pos && h.pos <= stop {
 				stop, damaged = h.pos, h.from
 				break
 			}
@@ -239,8 +240,9 @@ func (p *Partition) nextBase(seg *segment) int64 {
 }
 
 func (p *Partition) holeOf(offset int64) *hole {
-	for i := range p.holes {
-		if h := &p.holes[i]; h.from <= offset && offset < h.to {
+	hs := p.damage()
+	for i := range hs {
+		if h := &hs[i]; h.from <= offset && offset < h.to {
 			return h
 		}
 	}

@@ -117,7 +117,9 @@ func (r *recovery) list() error {
 	case err != nil:
 		return err
 	default:
-		if p.holes, err = parseHoles(b); err != nil {
+		hs, err := parseHoles(b)
+		p.holes.Store(&hs)
+		if err != nil {
 			// Where the damage lies is found anew below; what is not scanned answers when it is read.
 			p.s.lg.Error("list of damaged ranges is bad; the partition is scanned whole", "file", p.file(damagedFile), "cause", err)
 			r.point, r.distrust = 0, true
@@ -416,8 +418,9 @@ func (r *recovery) scanSegment(i int, expected, now int64) (next int64, cut bool
 
 // holeEnding is a known hole that reaches to the end of a segment.
 func (p *Partition) holeEnding(base, size int64) *hole {
-	for i := range p.holes {
-		if h := &p.holes[i]; h.base == base && h.end == size {
+	hs := p.damage()
+	for i := range hs {
+		if h := &hs[i]; h.base == base && h.end == size {
 			return h
 		}
 	}
@@ -449,10 +452,16 @@ func (r *recovery) damaged(i int, c *chunk, pos, expected int64, reason string) 
 }
 
 func (r *recovery) addHole(h hole) {
-	hs := append(slices.Clone(r.p.holes), h)
-	slices.SortFunc(hs, func(a, b hole) int { return int(min(1, max(-1, a.from-b.from))) })
-	r.p.holes = hs
+	r.p.withHole(h)
 	r.newHoles = true
+}
+
+// withHole adds a damaged range to the list.
+func (p *Partition) withHole(h hole) []hole {
+	hs := append(slices.Clone(p.damage()), h)
+	slices.SortFunc(hs, func(a, b hole) int { return int(min(1, max(-1, a.from-b.from))) })
+	p.holes.Store(&hs)
+	return hs
 }
 
 // maxCutBytes bounds what is kept of torn tails per partition.
@@ -567,7 +576,8 @@ func (r *recovery) finish(end int64) error {
 	if err := p.loadEpochs(r.segs); err != nil {
 		return err
 	}
-	tailHole := len(p.holes) > 0 && p.holes[len(p.holes)-1].to == end
+	holes := p.damage()
+	tailHole := len(holes) > 0 && holes[len(holes)-1].to == end
 	if len(r.segs) == 0 || tailHole && r.segs[len(r.segs)-1].base < end {
 		seg, err := p.createSegment(end)
 		if err != nil {
@@ -576,7 +586,7 @@ func (r *recovery) finish(end int64) error {
 		r.segs = append(r.segs, seg)
 	}
 	if r.newHoles {
-		if err := vfs.WriteFileAtomic(p.s.fs, p.file(damagedFile), encodeHoles(p.holes)); err != nil {
+		if err := vfs.WriteFileAtomic(p.s.fs, p.file(damagedFile), encodeHoles(holes)); err != nil {
 			return err
 		}
 	}

@@ -274,6 +274,9 @@ func (s *Store) background() {
 		s.wg.Go(s.maintainLoop)
 		s.wg.Go(s.compactLoop)
 	}
+	if s.o.ScrubRate > 0 {
+		s.wg.Go(s.scrubLoop)
+	}
 	if s.o.Fsync != FsyncInterval {
 		return
 	}
