@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -229,51 +230,164 @@ func TestADeadLetterThatIsTooLarge(t *testing.T) {
 	}
 }
 
-// worker-log/4: retention passes the consumer.
+// worker-log/4: retention passes the consumer, or the log ends before the committed offset. Both are decided by
+// auto.offset.reset, and never in silence.
 func TestRetentionPassesTheConsumer(t *testing.T) {
+	const passed, cut = "retention took 100-499", "the committed offset lies behind the end"
 	for _, c := range []struct {
-		reset string
-		first string // the first value that comes; "" fails
-	}{{"earliest", "6"}, {"latest", "10"}, {"none", ""}} {
-		t.Run(c.reset, func(t *testing.T) {
+		what, reset string
+		first       int    // the first record that comes; negative: the task fails
+		said        string // in the worker's log, or in the failed task's trace
+	}{
+		{passed, "earliest", 500, `msg="records are gone before they were read" connector=m task=0 topic=n partition=0 lost=100-499 continues=500`},
+		{passed, "latest", 600, `msg="records are gone before they were read" connector=m task=0 topic=n partition=0 lost=100-599 continues=600`},
+		{passed, "none", -1, "records 100-499 of n-0 are gone before they were read (retention), and auto.offset.reset is none"},
+		{cut, "earliest", 0, `msg="the committed offset lies behind the end of the log, which lost records or was made anew" connector=m task=0 topic=n partition=0 committed=100 end=50 continues=0`},
+		{cut, "latest", 50, `msg="the committed offset lies behind the end of the log, which lost records or was made anew" connector=m task=0 topic=n partition=0 committed=100 end=50 continues=50`},
+		{cut, "none", -1, "the committed offset 100 of n-0 lies behind the end 50 of the log"},
+	} {
+		t.Run(c.what+", reset "+c.reset, func(t *testing.T) {
 			ctx := context.Background()
 			l := logtest.New(t)
 			makeTopic(t, l, "n", 1)
 			sink := NewSink()
-			h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
-			produce(t, l, texts("n", 0, 0, 3)...)
+			said := &listener{TB: t}
+			h := Worker(said, l, Plugins(t, sink.Plugin("Memory")))
+			produce(t, l, texts("n", 0, 0, 100)...)
 			Create(t, h, "m", "connector.class", "Memory", "topics", "n", "auto.restart", "false")
-			Until(t, "the commit", func() bool { return committed(t, h, "m", "n", 0) == 3 })
+			Until(t, "the commit", func() bool { return committed(t, h, "m", "n", 0) == 100 })
 			if err := h.SetTargetState(ctx, "m", runtime.StoppedTarget); err != nil {
 				t.Fatal(err)
 			}
 			AwaitState(t, h, "m", -1, runtime.Stopped)
 			Until(t, "the task to be gone", func() bool { return State(h, "m", 0) == "" && groupEmpty(t, l, "connect-m") })
-			produce(t, l, texts("n", 0, 3, 7)...)
-			offsets := kadm.Offsets{}
-			offsets.AddOffset("n", 0, 6, -1)
-			if _, err := l.Admin().DeleteRecords(ctx, offsets); err != nil {
-				t.Fatal(err)
+			end := 600
+			if c.what == passed {
+				produce(t, l, texts("n", 0, 100, 500)...)
+				offsets := kadm.Offsets{}
+				offsets.AddOffset("n", 0, 500, -1)
+				if _, err := l.Admin().DeleteRecords(ctx, offsets); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				// As after a loss that the log could not help: a topic of that name, shorter than what was committed.
+				if _, err := l.Admin().DeleteTopics(ctx, "n"); err != nil {
+					t.Fatal(err)
+				}
+				makeTopic(t, l, "n", 1)
+				produce(t, l, texts("n", 0, 0, 50)...)
+				commitAt(t, l, "connect-m", "n", 100)
+				end = 50
 			}
 			Create(t, h, "m", "connector.class", "Memory", "topics", "n", "auto.restart", "false", "consumer.override.auto.offset.reset", c.reset)
+			before := len(sink.Values())
 			if err := h.SetTargetState(ctx, "m", runtime.Started); err != nil {
 				t.Fatal(err)
 			}
-			if c.first == "" {
+			if c.first < 0 {
 				AwaitState(t, h, "m", 0, runtime.Failed)
 				st, _ := h.Status(ctx, "m")
-				if !strings.Contains(st.Tasks[0].Trace, "records 3-5 of n-0 are gone") {
-					t.Errorf("trace %q does not name what is lost", st.Tasks[0].Trace)
+				if !strings.Contains(st.Tasks[0].Trace, c.said) {
+					t.Errorf("trace %q does not say %q", st.Tasks[0].Trace, c.said)
+				}
+				if at := committed(t, h, "m", "n", 0); at != 100 {
+					t.Errorf("a task that failed moved the committed offset to %d", at)
 				}
 				return
 			}
-			Until(t, "the new position", func() bool { return committed(t, h, "m", "n", 0) == 10 })
-			produce(t, l, texts("n", 0, 10, 1)...)
-			Until(t, "the next record", func() bool { return slices.Contains(sink.Values(), "10") })
-			if got := sink.Values()[3]; got != c.first {
-				t.Errorf("it goes on with %s, want %s: %v", got, c.first, sink.Values())
+			Until(t, "what is said", func() bool { return strings.Contains(said.String(), c.said) })
+			Until(t, "the new position", func() bool { return committed(t, h, "m", "n", 0) == int64(end) })
+			produce(t, l, texts("n", 0, end, 1)...)
+			Until(t, "the next record", func() bool { return slices.Contains(sink.Values()[before:], fmt.Sprint(end)) })
+			if got := sink.Values()[before]; got != fmt.Sprint(c.first) {
+				t.Errorf("it goes on with %s, want %d", got, c.first)
+			}
+			if n := strings.Count(said.String(), c.said); n != 1 {
+				t.Errorf("said %d times:\n%s", n, said.String())
 			}
 		})
+	}
+}
+
+// Records that the disk lost are a failure with a name, not a task that waits for ever: clients take the broker's answer
+// for something that passes.
+func TestDamagedRecordsFailTheTask(t *testing.T) {
+	ctx := context.Background()
+	disk := logtest.NewDisk()
+	l := disk.Open(t, func(c *log.Config) { c.Limits.ScrubRate = 1 << 30 })
+	if err := l.EnsureTopic(ctx, "n", 1, 1, map[string]string{"segment.bytes": "1024"}); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 60 {
+		produce(t, l, texts("n", 0, i, 1)...)
+	}
+	if err := l.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	disk.Damage(t, "n", 0, 20)
+	l = disk.Open(t, func(c *log.Config) { c.Limits.ScrubRate = 1 << 30 })
+	const file = "offsets 20 to 20 of n-0 are damaged (/log/n-0/000000000000000000"
+	Until(t, "the scrub", func() bool { return strings.Contains(l.Health(ctx).Message, file) })
+	if s := l.Health(ctx).State; s != log.Yellow {
+		t.Errorf("health is %s", s)
+	}
+	sink := NewSink()
+	h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
+	Create(t, h, "m", "connector.class", "Memory", "topics", "n", "auto.restart", "false")
+	AwaitState(t, h, "m", 0, runtime.Failed)
+	st, _ := h.Status(ctx, "m")
+	if got := st.Tasks[0].Trace; !strings.Contains(got, "records of n-0 from offset 20 on are damaged") {
+		t.Errorf("trace %q", got)
+	}
+	if n := len(sink.Values()); n != 20 {
+		t.Errorf("%d records came, want the 20 before the range", n)
+	}
+	// Its offset behind the range, and it goes on.
+	if err := h.SetTargetState(ctx, "m", runtime.StoppedTarget); err != nil {
+		t.Fatal(err)
+	}
+	AwaitState(t, h, "m", -1, runtime.Stopped)
+	Until(t, "the task to be gone", func() bool { return groupEmpty(t, l, "connect-m") })
+	commitAt(t, l, "connect-m", "n", 21)
+	if err := h.SetTargetState(ctx, "m", runtime.Started); err != nil {
+		t.Fatal(err)
+	}
+	Until(t, "the rest", func() bool { return committed(t, h, "m", "n", 0) == 60 })
+	if n := len(sink.Values()); n != 59 {
+		t.Errorf("%d records, want all but one of 60", n)
+	}
+}
+
+// listener is a test that remembers what is logged to it.
+type listener struct {
+	testing.TB
+	mu sync.Mutex
+	b  strings.Builder
+}
+
+func (l *listener) Log(args ...any) {
+	l.mu.Lock()
+	fmt.Fprintln(&l.b, args...)
+	l.mu.Unlock()
+	l.TB.Log(args...)
+}
+
+func (l *listener) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func commitAt(t testing.TB, l *log.Log, group, topic string, offset int64) {
+	t.Helper()
+	offsets := kadm.Offsets{}
+	offsets.AddOffset(topic, 0, offset, -1)
+	r, err := l.Admin().CommitOffsets(context.Background(), group, offsets)
+	if err == nil {
+		err = r.Error()
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

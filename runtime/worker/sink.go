@@ -53,6 +53,8 @@ type sinkTask struct {
 	pending []schema.Record // Put did not take them yet
 	tries   int             // of pending
 	lastPut time.Time
+
+	troubles []kgo.FetchError // of the last poll, see settle
 }
 
 // part is a partition that the task has.
@@ -79,6 +81,7 @@ func (t *sinkTask) options() []kgo.Opt {
 		kgo.FetchMaxBytes(maxFetchBytes),
 		kgo.MaxConcurrentFetches(1),
 		kgo.ConsumeResetOffset(kgo.NoResetOffset().AtStart()),                           // out of range is decided here, see place
+		kgo.KeepRetryableFetchErrors(),                                                  // damage on the broker's disk counts as retriable there, see fetchError
 		kgo.MetadataMaxAge(5 * time.Second), kgo.MetadataMinAge(500 * time.Millisecond), // topics may appear later
 		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
 			return at, t.ask(ctx, &call{open: at})
@@ -246,6 +249,9 @@ func (t *sinkTask) answer(hard context.Context, c *call) error {
 
 // poll reads what is there, waiting for up to a second, and shapes it.
 func (t *sinkTask) poll(ctx, hard context.Context) ([]schema.Record, error) {
+	if err := t.settle(hard); err != nil {
+		return nil, err
+	}
 	polling, cancel := context.WithTimeout(ctx, max(time.Millisecond, min(t.every, putEvery-time.Since(t.lastPut))))
 	defer cancel()
 	t.wake.Store(&cancel)
@@ -253,18 +259,10 @@ func (t *sinkTask) poll(ctx, hard context.Context) ([]schema.Record, error) {
 		return nil, nil
 	}
 	fetches := t.client.PollRecords(polling, maxPollRecords)
-	var failed error
-	fetches.EachError(func(topic string, p int32, err error) {
-		if failed == nil {
-			failed = t.fetchError(hard, connectors.TopicPartition{Topic: topic, Partition: p}, err)
-		}
-	})
-	if failed != nil {
-		return nil, failed
-	}
+	t.troubles = fetches.Errors()
 	n := fetches.NumRecords()
 	if n == 0 {
-		return nil, nil
+		return nil, t.settle(hard)
 	}
 	out := make([]schema.Record, 0, n)
 	origins := make([]schema.Origin, n)
@@ -294,6 +292,19 @@ func (t *sinkTask) poll(ctx, hard context.Context) ([]schema.Record, error) {
 	return out, err
 }
 
+// settle decides about the errors of the last poll. The records that came with them were read before, and the sink
+// has them by now.
+func (t *sinkTask) settle(hard context.Context) error {
+	troubles := t.troubles
+	t.troubles = nil
+	for _, e := range troubles {
+		if err := t.fetchError(hard, connectors.TopicPartition{Topic: e.Topic, Partition: e.Partition}, e.Err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // fetchError decides what an error of reading means.
 func (t *sinkTask) fetchError(hard context.Context, tp connectors.TopicPartition, err error) error {
 	var loss *kgo.ErrDataLoss
@@ -314,13 +325,21 @@ func (t *sinkTask) fetchError(hard context.Context, tp connectors.TopicPartition
 			return err
 		}
 		if at != p.position {
-			*p = part{at, at, at, p.committed}
+			*p = part{at, at, at, outrun(p.committed, p.position, at)}
 			t.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{tp.Topic: {tp.Partition: {Epoch: -1, Offset: at}}})
 		}
 		return nil
 	case errors.As(err, &loss):
 		t.lg.Warn("the log lost records that were read before", "topic", tp.Topic, "partition", tp.Partition, "err", err)
 		return nil
+	case errors.Is(err, kerr.CorruptMessage):
+		p := t.parts[tp]
+		if p == nil {
+			return nil
+		}
+		// No retry brings it back, and without a word the task would wait here for ever.
+		return fmt.Errorf("records of %s from offset %d on are damaged on the broker's disk (%w); the embedded log names range and file in /health and in its log. "+
+			"Restore the file from a copy, or cut the range out with `millrace log repair`, or move this connector's offsets behind it", tp, p.position, err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.GroupAuthorizationFailed):
 		return fmt.Errorf("read topic %s: %w; grant the right, then restart the task", tp.Topic, err)
 	case kerr.IsRetriable(err), errors.Is(err, kgo.ErrClientClosed):
@@ -356,6 +375,15 @@ func (t *sinkTask) place(tp connectors.TopicPartition, at int64, b bounds) (int6
 		t.lg.Warn("the committed offset lies behind the end of the log, which lost records or was made anew", "topic", tp.Topic, "partition", tp.Partition, "committed", at, "end", end, "continues", to)
 	}
 	return to, nil
+}
+
+// outrun is what counts as committed when the position moved from one to another. Commits never go back, but where the
+// log ended before the committed offset that one is worth nothing, and the next start would meet it again.
+func outrun(committed, from, to int64) int64 {
+	if to < from {
+		return min(committed, to-1)
+	}
+	return committed
 }
 
 // bounds are where partitions begin and end.
@@ -502,10 +530,12 @@ func (t *sinkTask) openParts(ctx context.Context, at map[string]map[int32]kgo.Of
 		if k, ok := known[tp]; ok {
 			from = k
 		}
-		if from, err = t.place(tp, from, b); err != nil {
+		to, err := t.place(tp, from, b)
+		if err != nil {
 			return err
 		}
-		t.parts[tp] = &part{from, from, from, committed}
+		t.parts[tp] = &part{to, to, to, outrun(committed, from, to)}
+		from = to
 		at[tp.Topic][tp.Partition] = kgo.NewOffset().At(from)
 		t.used(tp.Topic)
 	}
