@@ -17,12 +17,14 @@ import (
 // Server header and in `millrace version`.
 const commit = "millrace"
 
+type rootBody struct {
+	Version   string `json:"version"`
+	Commit    string `json:"commit"`
+	ClusterID string `json:"kafka_cluster_id"`
+}
+
 func (s *Server) root(*http.Request) (any, error) {
-	return struct {
-		Version   string `json:"version"`
-		Commit    string `json:"commit"`
-		ClusterID string `json:"kafka_cluster_id"`
-	}{schema.ConnectVersion, commit, s.herder.ClusterID()}, nil
+	return rootBody{schema.ConnectVersion, commit, s.herder.ClusterID()}, nil
 }
 
 func (s *Server) health(r *http.Request) (any, error) {

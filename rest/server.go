@@ -7,8 +7,6 @@ import (
 	"net"
 	"net/http"
 	"time"
-
-	"github.com/go-chi/chi/v5"
 )
 
 // Config is what a Server needs.
@@ -20,56 +18,29 @@ type Config struct {
 	AllowedHosts []string
 	CheckHost    bool // refuse other Host headers (DNS rebinding)
 	Part         Part // which routes are served
+	// Metrics serves GET /metrics. Nil: there is no such route.
+	Metrics http.Handler
 }
 
 // Server is the REST API. It is an http.Handler.
 type Server struct {
-	herder Herder
-	lg     *slog.Logger
+	herder      Herder
+	lg          *slog.Logger
+	metrics     http.Handler
+	description []byte // of the API
 	http.Handler
 }
 
 // New makes a Server.
 func New(c Config) *Server {
-	s := &Server{herder: c.Herder, lg: c.Log}
-	s.Handler = s.guard(c, s.routes())
-	return s
-}
-
-// routes are all routes, in the order of Connect's reference.
-func (s *Server) routes() http.Handler {
-	r := chi.NewRouter()
-	r.Use(escapedPath, trailingSlash, options(r), acceptsJSON(r))
-	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeError(w, httpError(http.StatusNotFound)) })
-	r.MethodNotAllowed(func(w http.ResponseWriter, _ *http.Request) { writeError(w, httpError(http.StatusMethodNotAllowed)) })
-
-	get := func(path string, h handler) {
-		r.Get(path, s.handle(h))
-		r.Head(path, s.handle(h))
+	s := &Server{herder: c.Herder, lg: c.Log, metrics: c.Metrics}
+	ops := s.ops()
+	var err error
+	if s.description, err = describeAPI(ops); err != nil {
+		panic("rest: " + err.Error()) // a mistake in our own table
 	}
-	get("/", s.root)
-	get("/health", s.health)
-
-	get("/connectors", s.connectors)
-	r.Post("/connectors", s.handleBody(s.createConnector))
-	get("/connectors/{name}", s.connector)
-	get("/connectors/{name}/config", s.connectorConfig)
-	r.Put("/connectors/{name}/config", s.handleBody(s.putConnectorConfig))
-	r.Delete("/connectors/{name}", s.handle(s.deleteConnector))
-	get("/connectors/{name}/status", s.connectorStatus)
-	r.Post("/connectors/{name}/restart", s.handle(s.restartConnector))
-	r.Put("/connectors/{name}/pause", s.handle(s.pauseConnector))
-	r.Put("/connectors/{name}/resume", s.handle(s.resumeConnector))
-	r.Put("/connectors/{name}/stop", s.handle(s.stopConnector))
-	get("/connectors/{name}/tasks", s.tasks)
-	get("/connectors/{name}/tasks/{task}/status", s.taskStatus)
-	r.Post("/connectors/{name}/tasks/{task}/restart", s.handle(s.restartTask))
-	get("/connectors/{name}/offsets", s.connectorOffsets)
-
-	get("/connector-plugins", s.plugins)
-	get("/connector-plugins/{plugin}/config", s.pluginConfig)
-	r.Put("/connector-plugins/{plugin}/config/validate", s.handleBody(s.validate))
-	return r
+	s.Handler = s.guard(c, s.routes(ops))
+	return s
 }
 
 // Limits of the server. Connect gives a blocking call 90 s.
