@@ -51,22 +51,33 @@ func readArgument(path string) (argument, error) {
 		}
 		return argument{worker: flat}, nil
 	}
+	c, err := newConnectorFile(path, flat, name, initial)
+	if err != nil {
+		return argument{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return argument{connector: c}, nil
+}
+
+// newConnectorFile is a connector as a file has it: with a name beside the
+// configuration, in it, or both alike.
+func newConnectorFile(path string, flat map[string]string, name, initial string) (*connectorFile, error) {
 	c := &connectorFile{path: path, name: flat["name"], config: flat}
 	if name != "" {
 		if c.name != "" && c.name != name {
-			return argument{}, fmt.Errorf("%s: the name is %q outside and %q inside the config; give it once", path, name, c.name)
+			return nil, fmt.Errorf("the name is %q outside and %q inside the config; give it once", name, c.name)
 		}
 		c.name, flat["name"] = name, name
 	}
 	if c.name == "" {
-		return argument{}, fmt.Errorf("%s: the connector has no name; add name=…", path)
+		return nil, errors.New("the connector has no name; add name=…")
 	}
 	if initial != "" {
+		var err error
 		if c.initial, err = runtime.InitialState(initial); err != nil {
-			return argument{}, fmt.Errorf("%s: %w", path, err)
+			return nil, err
 		}
 	}
-	return argument{connector: c}, nil
+	return c, nil
 }
 
 func readProperties(data []byte) (map[string]string, error) {

@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,9 +18,15 @@ var version = "devel"
 
 // Exit statuses, as the documentation lists them.
 const (
-	exitNo    = 1  // the answer is no: a setting is wrong, a part cannot start
-	exitUsage = 2  // the command line is wrong
-	exitIO    = 74 // the log's disk failed
+	exitNo          = 1   // the answer is no: invalid, unhealthy, not reached in time, cannot start
+	exitUsage       = 2   // the command line is wrong
+	exitNotFound    = 3   // there is no such thing
+	exitConflict    = 4   // it exists, is in another state, or the workers did not settle in time
+	exitUnreachable = 5   // nobody answers
+	exitForbidden   = 6   // not allowed
+	exitServer      = 7   // the server failed, or cannot do it
+	exitIO          = 74  // the log's disk failed
+	exitInterrupted = 130 // by a signal
 )
 
 // A usageError is a mistake in the command line itself.
@@ -51,17 +56,15 @@ func execute(ctx context.Context, plugins []plugin.Plugin, args []string, stdout
 	if err == nil {
 		return 0
 	}
+	status := exitOf(err)
+	if status == exitInterrupted {
+		return status
+	}
 	fmt.Fprintln(stderr, "error:", err)
-	var u usageError
-	if errors.As(err, &u) {
+	if status == exitUsage {
 		fmt.Fprintln(stderr, "See: millrace help")
-		return exitUsage
 	}
-	var disk ioError
-	if errors.As(err, &disk) {
-		return exitIO
-	}
-	return exitNo
+	return status
 }
 
 func root(plugins []plugin.Plugin) *cobra.Command {
@@ -74,18 +77,24 @@ func root(plugins []plugin.Plugin) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true, SuggestionsMinimumDistance: 2,
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	c.AddCommand(standaloneCommand(plugins), docsCommand(plugins), versionCommand())
-	for _, sub := range c.Commands() {
-		if args := sub.Args; args != nil {
-			sub.Args = func(c *cobra.Command, a []string) error {
-				if err := args(c, a); err != nil {
-					return usage(err)
-				}
-				return nil
+	c.AddCommand(standaloneCommand(plugins), connectorsCommand(plugins), pluginsCommand(), topicsCommand(), docsCommand(plugins), versionCommand())
+	argumentsAreUsage(c)
+	return c
+}
+
+// argumentsAreUsage makes wrong arguments of a command and those below it usage errors.
+func argumentsAreUsage(c *cobra.Command) {
+	if args := c.Args; args != nil {
+		c.Args = func(c *cobra.Command, a []string) error {
+			if err := args(c, a); err != nil {
+				return usage(err)
 			}
+			return nil
 		}
 	}
-	return c
+	for _, sub := range c.Commands() {
+		argumentsAreUsage(sub)
+	}
 }
 
 func versionCommand() *cobra.Command {
