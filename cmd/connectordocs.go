@@ -251,7 +251,18 @@ func strimzi(m map[string]any) (map[string]any, error) {
 	return out, nil
 }
 
+// connectorOf reads one connector. What an answer of the API has beside it, its tasks and
+// type, is passed over, so that `get -o json` prints what this reads.
 func connectorOf(path string, doc []byte) (*connectorFile, error) {
+	var raw map[string]json.RawMessage
+	if json.Unmarshal(doc, &raw) == nil && raw["config"] != nil {
+		delete(raw, "tasks")
+		delete(raw, "type")
+		var err error
+		if doc, err = json.Marshal(raw); err != nil {
+			return nil, err
+		}
+	}
 	flat, name, initial, err := readJSON(doc)
 	if err != nil {
 		return nil, err
