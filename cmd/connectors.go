@@ -49,7 +49,7 @@ func connectorsCommand(plugins []plugin.Plugin) *cobra.Command {
 			continue
 		}
 		for _, name := range p.Describe().Names() {
-			k.kinds[name] = p.Describe().Name + " " + kind
+			k.kinds[name] = strings.TrimSuffix(p.Describe().Name, "-"+kind) + " " + kind
 		}
 	}
 	c := noun(&cobra.Command{

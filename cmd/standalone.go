@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -151,7 +152,9 @@ func (s *standalone) run(ctx context.Context) (err error) {
 
 	serving := make(chan error, 1)
 	serveCtx, endServing := context.WithCancel(context.WithoutCancel(ctx))
-	go func() { serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg}) }()
+	go func() {
+		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg, Kafka: cmp.Or(l.Addr(), strings.TrimSpace(s.worker["bootstrap.servers"]))})
+	}()
 	defer func() { endServing(); err = errors.Join(err, <-serving) }()
 
 	select {

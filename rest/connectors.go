@@ -21,10 +21,15 @@ type rootBody struct {
 	Version   string `json:"version"`
 	Commit    string `json:"commit"`
 	ClusterID string `json:"kafka_cluster_id"`
+	Kafka     string `json:"kafka,omitempty"` // with ?detail=full, where the log listens
 }
 
-func (s *Server) root(*http.Request) (any, error) {
-	return rootBody{schema.ConnectVersion, commit, s.herder.ClusterID()}, nil
+func (s *Server) root(r *http.Request) (any, error) {
+	b := rootBody{Version: schema.ConnectVersion, Commit: commit, ClusterID: s.herder.ClusterID()}
+	if detailed(r) {
+		b.Kafka = s.kafka
+	}
+	return b, nil
 }
 
 func (s *Server) health(r *http.Request) (any, error) {

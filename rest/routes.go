@@ -52,7 +52,7 @@ func (s *Server) ops() []op {
 		unknown, conflict                = http.StatusNotFound, http.StatusConflict
 	)
 	ops := []op{
-		{method: get, path: "/", h: s.root, id: "root", doc: "The worker's version and the log's id.", ok: ok(okay, rootBody{})},
+		{method: get, path: "/", h: s.root, id: "root", doc: "The worker's version and the log's id.", query: q(detailParam), ok: ok(okay, rootBody{})},
 		{method: get, path: "/health", h: s.health, id: "health", doc: "Whether the worker works: 503 while it starts, 500 when it does not answer or its log does not work.",
 			ok: map[int]any{okay: runtime.Health{}, http.StatusServiceUnavailable: runtime.Health{}, http.StatusInternalServerError: runtime.Health{}}},
 

@@ -17,7 +17,10 @@ type Config struct {
 	// addresses: the advertised host. Nil on a listener with authentication: any.
 	AllowedHosts []string
 	CheckHost    bool // refuse other Host headers (DNS rebinding)
-	Part         Part // which routes are served
+	// Kafka is where clients reach the log, host:port with commas between; empty: nowhere.
+	// GET /?detail=full tells it, so that a command line needs one address.
+	Kafka string
+	Part  Part // which routes are served
 	// Metrics serves GET /metrics. Nil: there is no such route.
 	Metrics http.Handler
 }
@@ -27,13 +30,14 @@ type Server struct {
 	herder      Herder
 	lg          *slog.Logger
 	metrics     http.Handler
+	kafka       string // address of the log
 	description []byte // of the API
 	http.Handler
 }
 
 // New makes a Server.
 func New(c Config) *Server {
-	s := &Server{herder: c.Herder, lg: c.Log, metrics: c.Metrics}
+	s := &Server{herder: c.Herder, lg: c.Log, metrics: c.Metrics, kafka: c.Kafka}
 	ops := s.ops()
 	var err error
 	if s.description, err = describeAPI(ops); err != nil {
