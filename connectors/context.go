@@ -23,6 +23,9 @@ type Context struct {
 	// Flush. It returns once the record is on its way, and offsets are committed only
 	// after it is acknowledged. Sink tasks only.
 	Report func(ctx context.Context, r schema.Record, cause error) error
+	// Moving says that the target took something, from within a Put, Flush, Open or Close
+	// that may take long: such a call is not taken for one that hangs. Sink tasks only.
+	Moving func()
 	// Journal opens what a source keeps beyond offsets. Source tasks only.
 	Journal func(ctx context.Context, name string) (Journal, error)
 }
@@ -62,4 +65,24 @@ type Validator interface {
 // may act on it (forget a slot's position). An error refuses the change.
 type OffsetAlterer interface {
 	AlterOffsets(ctx context.Context, offsets []Offset) error
+}
+
+// Progress is where a source task is.
+type Progress struct {
+	// Position names the place up to which it has read, for people: "LSN 0/3A1F2B8",
+	// "byte 1204 of app.log".
+	Position string
+	// At grows whenever the task reads on, also where nothing is emitted for it: a long
+	// transaction, rows of other tables.
+	At uint64
+	// Behind is how much is known to be there and not read, in bytes; 0 for nothing, negative where that
+	// cannot be told. A task that is behind, and whose At stands still, has stalled.
+	Behind int64
+}
+
+// A ProgressTeller is a SourceTask that can tell where it is. Progress is called
+// every few seconds, concurrently with all else; it is quick and takes no lock that
+// Run holds while it waits for something.
+type ProgressTeller interface {
+	Progress(ctx context.Context) Progress
 }

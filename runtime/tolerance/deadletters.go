@@ -24,6 +24,7 @@ type DeadLetters struct {
 	conn  string
 	task  int
 	lg    *slog.Logger
+	Sent  atomic.Int64 // handed to the client
 	Count atomic.Int64 // acknowledged
 	Lost  atomic.Int64 // refused by the log, under errors.tolerance=all
 
@@ -65,6 +66,7 @@ func (d *DeadLetters) Send(ctx context.Context, f Failure) error {
 			return ctx.Err()
 		}
 	}
+	d.Sent.Add(1)
 	d.cl.Produce(ctx, d.letter(f), func(r *kgo.Record, err error) { d.sent(r, size, err) })
 	return nil
 }

@@ -74,6 +74,7 @@ type Operator struct {
 	letters *DeadLetters // nil: none
 
 	Failures, Skipped, Retries, Logged atomic.Int64
+	Last                               atomic.Int64 // when the last failure was, in ms since the epoch; 0 for none
 }
 
 // New makes an operator. letters may be nil.
@@ -139,6 +140,7 @@ func Backoff(n int, first, most time.Duration) time.Duration {
 // Report handles a failure that no retry mends.
 func (o *Operator) Report(ctx context.Context, f Failure) (skip bool, err error) {
 	o.Failures.Add(1)
+	o.Last.Store(time.Now().UnixMilli())
 	o.log(f)
 	if !o.cfg.TolerateAll {
 		return false, &RecordError{f, o.task}

@@ -22,6 +22,7 @@ type committer struct {
 	keys      *store.Codec // of the stage that shapes
 	inflight  *inflight
 	task      connectors.SourceTask
+	meter     *Meter
 	interval  time.Duration
 	timeout   time.Duration
 	lg        *slog.Logger
@@ -60,8 +61,10 @@ func (c *committer) commit(hard context.Context) {
 	}
 	if len(offsets) > 0 {
 		ctx, cancel := context.WithTimeout(hard, c.timeout)
+		begun := time.Now()
 		err := c.store(ctx, offsets)
 		cancel()
+		c.meter.commit(time.Since(begun), err == nil)
 		if err != nil {
 			c.inflight.giveBack(offsets)
 			if hard.Err() == nil {

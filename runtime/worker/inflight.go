@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"sync"
+	"time"
 
 	"millrace/connectors"
 )
@@ -27,6 +28,10 @@ type flight struct {
 	bytes   int64
 	offsets []keyed
 	acked   bool
+
+	polled, written int // records: what the source emitted, what of it goes to the log
+	m               *Meter
+	a               *activity
 }
 
 // keyed is an offset with the bytes that name its source partition.
@@ -41,16 +46,25 @@ func newInflight(most int64) *inflight {
 
 // add waits until there is room for a batch and puts it at the end.
 func (f *inflight) add(ctx context.Context, fl *flight) error {
+	var waits time.Time
 	for {
 		f.mu.Lock()
 		if f.bytes == 0 || f.bytes+fl.bytes <= f.most {
 			f.bytes += fl.bytes
 			f.queue = append(f.queue, fl)
 			f.mu.Unlock()
+			var waited time.Duration
+			if !waits.IsZero() {
+				waited = time.Since(waits)
+			}
+			fl.departs(waited)
 			return nil
 		}
 		changed := f.changed
 		f.mu.Unlock()
+		if waits.IsZero() {
+			waits = time.Now()
+		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
@@ -61,6 +75,7 @@ func (f *inflight) add(ctx context.Context, fl *flight) error {
 
 // ack says that all records of a batch are acknowledged.
 func (f *inflight) ack(fl *flight) {
+	fl.arrived()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fl.acked = true

@@ -55,6 +55,12 @@ type sinkTask struct {
 	lastPut time.Time
 
 	troubles []kgo.FetchError // of the last poll, see settle
+
+	meter    *Meter
+	consumer *ClientMeter
+	activity *activity
+	touched  []*part // partitions of what was read last
+	failed   bool    // what closes now is kept to be seen
 }
 
 // part is a partition that the task has.
@@ -63,7 +69,12 @@ type part struct {
 	delivered int64 // behind the last record that Put took
 	flushed   int64 // as Flush returned
 	committed int64
+	read      int64      // behind the last record that was read, those of transactions' ends included
+	shown     *shownPart // of these, for all to see
 }
+
+// done shows that all which was read of the partition needs nothing more.
+func (p *part) done() { p.shown.done.Store(max(p.position, p.read)) }
 
 // call is something about partitions that the group wants done.
 type call struct {
@@ -80,6 +91,7 @@ func (t *sinkTask) options() []kgo.Opt {
 		kgo.Balancers(kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()),
 		kgo.FetchMaxBytes(maxFetchBytes),
 		kgo.MaxConcurrentFetches(1),
+		kgo.KeepControlRecords(),                                                        // a position behind the last record of a transaction would look like lag for ever
 		kgo.ConsumeResetOffset(kgo.NoResetOffset().AtStart()),                           // out of range is decided here, see place
 		kgo.KeepRetryableFetchErrors(),                                                  // damage on the broker's disk counts as retriable there, see fetchError
 		kgo.MetadataMaxAge(5 * time.Second), kgo.MetadataMinAge(500 * time.Millisecond), // topics may appear later
@@ -185,6 +197,7 @@ func (t *sinkTask) finish(hard context.Context, well bool) error {
 	if len(t.parts) == 0 {
 		return nil
 	}
+	t.failed = !well
 	return guard("sink", func() error { return t.closeParts(hard, slices.Collect(maps.Keys(t.parts)), !well) })
 }
 
@@ -258,12 +271,15 @@ func (t *sinkTask) poll(ctx, hard context.Context) ([]schema.Record, error) {
 	if len(t.calls) > 0 {
 		return nil, nil
 	}
+	begun := time.Now()
 	fetches := t.client.PollRecords(polling, maxPollRecords)
 	t.troubles = fetches.Errors()
+	t.consumer.poll(begun, fetches.NumRecords())
 	n := fetches.NumRecords()
 	if n == 0 {
 		return nil, t.settle(hard)
 	}
+	defer t.activity.enter(converting)()
 	out := make([]schema.Record, 0, n)
 	origins := make([]schema.Origin, n)
 	i := 0
@@ -273,9 +289,17 @@ func (t *sinkTask) poll(ctx, hard context.Context) ([]schema.Record, error) {
 		if p == nil || err != nil {
 			return // no longer ours
 		}
+		p.shown.start.Store(fp.LogStartOffset)
+		p.shown.end.Store(readable(fp.FetchPartition))
+		t.touched = append(t.touched, p)
+		defer func() { p.shown.position.Store(max(p.position, p.read)) }()
 		for _, kr := range fp.Records {
 			if kr.Offset < p.position {
 				continue // read before the position was moved
+			}
+			p.read = kr.Offset + 1
+			if kr.Attrs.IsControl() {
+				continue
 			}
 			var r schema.Record
 			var keep bool
@@ -289,6 +313,13 @@ func (t *sinkTask) poll(ctx, hard context.Context) ([]schema.Record, error) {
 			}
 		}
 	})
+	if i > 0 {
+		t.meter.read(i)
+		t.activity.move()
+	}
+	if len(out) == 0 && err == nil {
+		t.allDone()
+	}
 	return out, err
 }
 
@@ -303,6 +334,23 @@ func (t *sinkTask) settle(hard context.Context) error {
 		}
 	}
 	return nil
+}
+
+// readable is the end of what a fetch may read.
+func readable(fp kgo.FetchPartition) int64 {
+	if fp.LastStableOffset >= 0 {
+		return fp.LastStableOffset
+	}
+	return fp.HighWatermark
+}
+
+// allDone shows that what was read last needs nothing more.
+func (t *sinkTask) allDone() {
+	for _, p := range t.touched {
+		p.done()
+	}
+	clear(t.touched)
+	t.touched = t.touched[:0]
 }
 
 // fetchError decides what an error of reading means.
@@ -325,7 +373,9 @@ func (t *sinkTask) fetchError(hard context.Context, tp connectors.TopicPartition
 			return err
 		}
 		if at != p.position {
-			*p = part{at, at, at, outrun(p.committed, p.position, at)}
+			*p = part{position: at, delivered: at, flushed: at, committed: outrun(p.committed, p.position, at), read: at, shown: p.shown}
+			p.shown.position.Store(at)
+			p.done()
 			t.client.SetOffsets(map[string]map[int32]kgo.EpochOffset{tp.Topic: {tp.Partition: {Epoch: -1, Offset: at}}})
 		}
 		return nil
@@ -435,15 +485,22 @@ func (t *sinkTask) put(hard context.Context, records []schema.Record) error {
 			taken = min(max(part.Taken, 0), len(records))
 		}
 	}
+	var last *part
 	for i := range records[:taken] {
 		o := records[i].Origin
 		if p := t.parts[connectors.TopicPartition{Topic: o.Topic, Partition: o.Partition}]; p != nil {
-			p.delivered = o.Offset + 1
+			p.delivered, last = o.Offset+1, p
 		}
 	}
+	if last != nil && err != nil {
+		last.shown.done.Store(last.delivered)
+		t.activity.move()
+	}
+	t.activity.pending.Store(int64(len(records) - taken))
 	switch {
 	case err == nil:
 		t.pending, t.tries = nil, 0
+		t.allDone()
 		return nil
 	case hard.Err() != nil:
 		return hard.Err()
@@ -507,15 +564,7 @@ func (t *sinkTask) openParts(ctx context.Context, at map[string]map[int32]kgo.Of
 	if len(list) == 0 {
 		return nil
 	}
-	slices.SortFunc(list, func(a, b connectors.TopicPartition) int {
-		if a.Topic != b.Topic {
-			if a.Topic < b.Topic {
-				return -1
-			}
-			return 1
-		}
-		return int(a.Partition - b.Partition)
-	})
+	slices.SortFunc(list, compareParts)
 	known, err := t.sink.Open(ctx, list)
 	if err != nil {
 		return err
@@ -534,8 +583,15 @@ func (t *sinkTask) openParts(ctx context.Context, at map[string]map[int32]kgo.Of
 		if err != nil {
 			return err
 		}
-		t.parts[tp] = &part{to, to, to, outrun(committed, from, to)}
+		p := &part{position: to, delivered: to, flushed: to, committed: outrun(committed, from, to), read: to, shown: t.activity.part(tp)}
 		from = to
+		t.parts[tp] = p
+		start, end := b.of(tp)
+		p.shown.start.Store(start)
+		p.shown.end.Store(end)
+		p.shown.position.Store(from)
+		p.shown.committed.Store(committed)
+		p.done()
 		at[tp.Topic][tp.Partition] = kgo.NewOffset().At(from)
 		t.used(tp.Topic)
 	}
@@ -553,6 +609,8 @@ func (t *sinkTask) closeParts(hard context.Context, gone []connectors.TopicParti
 	for _, tp := range gone {
 		delete(t.parts, tp)
 	}
+	t.activity.drop(gone, t.failed)
+	t.activity.pending.Store(0)
 	t.pending = slices.DeleteFunc(t.pending, func(r schema.Record) bool {
 		return t.parts[connectors.TopicPartition{Topic: r.Origin.Topic, Partition: r.Origin.Partition}] == nil
 	})
@@ -565,6 +623,7 @@ func (t *sinkTask) commit(hard context.Context, parts []connectors.TopicPartitio
 	if len(t.parts) == 0 {
 		return nil
 	}
+	begun := time.Now()
 	flushed, err := t.sink.Flush(hard)
 	if err != nil {
 		if hard.Err() != nil {
@@ -593,6 +652,7 @@ func (t *sinkTask) commit(hard context.Context, parts []connectors.TopicPartitio
 			return hard.Err()
 		case errors.Is(err, context.DeadlineExceeded):
 			t.lg.Warn("dead letters are not acknowledged yet; offsets are committed later", "err", err)
+			t.meter.late(time.Since(begun))
 			return nil
 		case err != nil:
 			return connectors.Retriable(err)
@@ -619,9 +679,15 @@ func (t *sinkTask) commit(hard context.Context, parts []connectors.TopicPartitio
 		to[tp] = at
 	}
 	if len(offsets) == 0 {
+		t.activity.failing.Store(0)
 		return nil
 	}
-	if err := t.commitOffsets(ctx, offsets); err != nil {
+	leave := t.activity.enter(committing)
+	err = t.commitOffsets(ctx, offsets)
+	leave()
+	t.meter.seq.Add(1)
+	t.meter.commit(time.Since(begun), err == nil)
+	if err != nil {
 		if hard.Err() == nil {
 			t.lg.Warn("offsets could not be committed; they are tried again", "err", err)
 		}
@@ -629,6 +695,7 @@ func (t *sinkTask) commit(hard context.Context, parts []connectors.TopicPartitio
 	}
 	for tp, at := range to {
 		t.parts[tp].committed = at
+		t.parts[tp].shown.committed.Store(at)
 	}
 	return nil
 }

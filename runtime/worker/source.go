@@ -30,6 +30,9 @@ type sourceTask struct {
 	topics   *topics
 	inflight *inflight
 	commits  *committer
+	meter    *Meter
+	producer *ClientMeter
+	activity *activity
 	grace    time.Duration // for a source to end after the stages behind it failed
 
 	slabs  sync.Pool
@@ -138,8 +141,10 @@ func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to
 			s.flight.offsets = append(s.flight.offsets, keyed{key, o})
 		}
 		s.flight.bytes = s.size
+		s.flight.polled, s.flight.written, s.flight.m, s.flight.a = len(b.Records), s.n, t.meter, t.activity
 		select {
 		case to <- s:
+			t.activity.shapedOne()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -229,6 +234,7 @@ func (t *sourceTask) why(err error) error {
 // acked is called by the client for each record, from one goroutine at a time.
 func (t *sourceTask) acked(s *slab, r *kgo.Record, err error) {
 	if err != nil {
+		t.producer.refused()
 		err = t.refused(r, err)
 	}
 	if err != nil {

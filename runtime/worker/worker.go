@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -194,6 +195,7 @@ type TaskSpec struct {
 	Connector map[string]string // the connector's configuration
 	Task      map[string]string // the task's own
 	Paused    bool
+	Meter     *Meter // of the task's runs; nil for a new one
 	// State hears of the task's states: RUNNING or PAUSED, then FAILED with the error
 	// where it fails. It is called from the task's goroutines, never after Kill.
 	State func(t *Task, s runtime.State, err error)
@@ -204,6 +206,7 @@ type Task struct {
 	ID      runtime.TaskID
 	Version string
 	Started time.Time
+	Meter   *Meter
 
 	gate  *gate
 	stop  context.CancelFunc
@@ -220,11 +223,18 @@ type Task struct {
 func (w *Worker) Start(spec TaskSpec) *Task {
 	ctx, stop := context.WithCancel(context.Background())
 	hard, kill := context.WithCancel(context.Background())
-	t := &Task{ID: spec.ID, Started: time.Now(), gate: newGate(spec.Paused), stop: stop, kill: kill, hard: hard, done: make(chan struct{})}
+	t := &Task{ID: spec.ID, Started: time.Now(), gate: newGate(spec.Paused), stop: stop, kill: kill, hard: hard, done: make(chan struct{}), Meter: spec.Meter}
+	if t.Meter == nil {
+		t.Meter = &Meter{}
+	}
 	t.state = func(s runtime.State, err error) {
 		t.reporting.Lock()
 		defer t.reporting.Unlock()
-		if hard.Err() == nil && spec.State != nil {
+		if hard.Err() != nil {
+			return
+		}
+		t.Meter.is(s)
+		if spec.State != nil {
 			spec.State(t, s, err)
 		}
 	}
@@ -328,6 +338,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 		return err
 	}
 	cc := w.Context(spec.ID.Connector, spec.ID.Task)
+	act := t.Meter.begin(runtime.SourceType, t.gate)
 	plugin, _ := w.cfg.Plugins.Sources.Find(info.Class)
 	overrides, errs := w.cfg.Worker.ClientOverrides(runtime.Producer, spec.Connector)
 	if err := wrong(errs); err != nil {
@@ -353,7 +364,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 		cc.Offsets = offsets{stores: []*store.Offsets{own, w.cfg.Offsets}, connector: spec.ID.Connector}
 		offsetTopics = []string{topic, w.cfg.Offsets.Topic}
 	}
-	client, err := w.producer("connector-producer-"+spec.ID.String(), overrides, tops.limit)
+	client, err := w.producer("connector-producer-"+spec.ID.String(), overrides, tops.limit, t.Meter)
 	if err != nil {
 		return err
 	}
@@ -364,6 +375,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 		}
 	}()
 	op := tolerance.New(toleranceOf(v), spec.ID.String(), cc.Log, nil)
+	t.Meter.operates(op, nil)
 	sh, err := w.shaper(v, spec.Connector, op)
 	if err != nil {
 		return err
@@ -375,13 +387,15 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	if err != nil {
 		return err
 	}
+	task = t.Meter.source(task, act)
 	src := &sourceTask{
+		meter: t.Meter, activity: act, producer: t.Meter.client(ProducerClient, cmp.Or(overrides.ClientID, "connector-producer-"+spec.ID.String())),
 		client: client, source: task, gate: t.gate, shaper: sh, topics: tops, inflight: newInflight(maxInFlight),
 		grace: w.cfg.Worker.TaskGrace, broken: make(chan error, 1),
 	}
 	src.commits = &committer{
 		client: client, topics: offsetTopics, connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
-		inflight: src.inflight, task: task, interval: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
+		inflight: src.inflight, task: task, meter: t.Meter, interval: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
 	}
 	notices(cc.Log, overrides.Notices)
 	t.state(running(t.gate.closed()), nil)
@@ -404,12 +418,12 @@ func (w *Worker) usedBy(id runtime.TaskID) func(string) {
 	}
 }
 
-func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) int32) (*kgo.Client, error) {
+func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) int32, m *Meter) (*kgo.Client, error) {
 	if o.ClientID != "" {
 		id = o.ClientID
 	}
 	opts := append(w.cfg.Log.ClientOpts(),
-		kgo.ClientID(id), kgo.WithLogger(clientLog{w.cfg.Logger.With("client", id)}),
+		kgo.ClientID(id), kgo.WithLogger(clientLog{w.cfg.Logger.With("client", id)}), kgo.WithHooks(m.client(ProducerClient, id)),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(partitioner()),
 		kgo.ProducerLinger(0),
@@ -493,6 +507,8 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	}
 	cc := w.Context(spec.ID.Connector, spec.ID.Task)
 	cc.Offsets = nil
+	act := t.Meter.begin(runtime.SinkType, t.gate)
+	cc.Moving = act.beat
 	plugin, _ := w.cfg.Plugins.Sinks.Find(info.Class)
 	overrides, errs := w.cfg.Worker.ClientOverrides(runtime.Consumer, spec.Connector)
 	if err := wrong(errs); err != nil {
@@ -515,7 +531,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 			return err
 		}
 		deadOverrides.ClientID = ""
-		dead, err := w.producer("connector-dlq-producer-"+spec.ID.String(), deadOverrides, tops.limit)
+		dead, err := w.producer("connector-dlq-producer-"+spec.ID.String(), deadOverrides, tops.limit, t.Meter)
 		if err != nil {
 			return err
 		}
@@ -524,6 +540,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		letters = tolerance.NewDeadLetters(dead, tol, spec.ID.Connector, spec.ID.Task, cc.Log)
 	}
 	op := tolerance.New(tol, spec.ID.String(), cc.Log, letters)
+	t.Meter.operates(op, letters)
 	cc.Report = func(ctx context.Context, r schema.Record, cause error) error {
 		f := tolerance.Failure{Stage: tolerance.TaskPut, Class: info.Class, Origin: r.Origin, Err: cause}
 		if r.Origin != nil {
@@ -541,7 +558,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		return err
 	}
 	s := &sinkTask{
-		admin: w.cfg.Log.Admin(), sink: task, gate: t.gate, shaper: sh, letters: letters, used: w.usedBy(spec.ID),
+		admin: w.cfg.Log.Admin(), sink: t.Meter.sink(task, act), meter: t.Meter, activity: act, gate: t.gate, shaper: sh, letters: letters, used: w.usedBy(spec.ID),
 		reset: "earliest", every: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
 		calls: make(chan *call, 8), ended: make(chan struct{}), parts: map[connectors.TopicPartition]*part{},
 	}
@@ -555,7 +572,8 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	if overrides.ClientID != "" {
 		id = overrides.ClientID
 	}
-	opts := append(w.cfg.Log.ClientOpts(), kgo.ClientID(id), kgo.WithLogger(clientLog{cc.Log.With("client", id)}), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	s.consumer = t.Meter.client(ConsumerClient, id)
+	opts := append(w.cfg.Log.ClientOpts(), kgo.ClientID(id), kgo.WithLogger(clientLog{cc.Log.With("client", id)}), kgo.WithHooks(s.consumer), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	opts = append(opts, s.options()...)
 	if pattern := settings.TopicsRegex.Get(v); pattern != "" {
 		if s.regex, err = javatext.Compile(pattern); err != nil {
