@@ -199,6 +199,15 @@ func printable(s string) string {
 	return b.String()
 }
 
+// printableLines is printable for a text of several lines.
+func printableLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		lines[i] = printable(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // isBidi finds what turns the direction of the text after it.
 func isBidi(r rune) bool {
 	return r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 || r == 0x200e || r == 0x200f

@@ -60,7 +60,7 @@ func execute(ctx context.Context, plugins []plugin.Plugin, args []string, stdout
 	if status == exitInterrupted {
 		return status
 	}
-	fmt.Fprintln(stderr, "error:", err)
+	fmt.Fprintln(stderr, "error:", printableLines(err.Error()))
 	if status == exitUsage {
 		fmt.Fprintln(stderr, "See: millrace help")
 	}

@@ -3,6 +3,7 @@ package cmd
 import (
 	"cmp"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -287,7 +288,8 @@ func (k *topicsCmd) describe(ctx context.Context, name string) (topicDescription
 	if err != nil {
 		return d, kafkaError(name, err)
 	}
-	d.ID = topics[name].ID.String()
+	id := topics[name].ID
+	d.ID = base64.RawURLEncoding.EncodeToString(id[:]) // as Java's tools print it
 	starts, err := k.admin.ListStartOffsets(ctx, name)
 	if err != nil {
 		return d, kafkaError(name, err)
