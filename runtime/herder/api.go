@@ -2,20 +2,15 @@ package herder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"millrace/log"
 	"millrace/runtime"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
-	"millrace/schema"
 )
 
 // ClusterID is the log's id.
@@ -110,51 +105,6 @@ func (h *Herder) Tasks(_ context.Context, name string) ([]runtime.TaskInfo, erro
 	return out, nil
 }
 
-// Offsets are the positions of a source's partitions, or of a sink's topic partitions.
-func (h *Herder) Offsets(ctx context.Context, name string) ([]runtime.OffsetInfo, error) {
-	c, err := h.connector(name)
-	if err != nil {
-		return nil, err
-	}
-	out := []runtime.OffsetInfo{}
-	if h.typeOf(c.Config) != runtime.SinkType {
-		if err := h.offsets.ReadToEnd(ctx); err != nil {
-			return nil, err
-		}
-		for _, o := range h.offsets.All(name) {
-			out = append(out, runtime.OffsetInfo{Partition: o.Partition, Offset: o.Position})
-		}
-		return out, nil
-	}
-	over, _ := h.cfg.Worker.ClientOverrides(runtime.Consumer, c.Config)
-	group := over.Group
-	if group == "" {
-		group = "connect-" + name
-	}
-	found, err := h.cfg.Log.Admin().FetchOffsets(ctx, group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, fmt.Errorf("offsets of consumer group %s: %w", group, err)
-	}
-	for _, o := range found.Sorted() {
-		if o.Err != nil {
-			return nil, fmt.Errorf("offsets of consumer group %s: %w", group, o.Err)
-		}
-		out = append(out, sinkOffset(o.Offset))
-	}
-	return out, nil
-}
-
-func sinkOffset(o kadm.Offset) runtime.OffsetInfo {
-	str := schema.StringValue
-	return runtime.OffsetInfo{
-		Partition: schema.MapValue([]schema.Entry{
-			{Key: str("kafka_partition"), Value: schema.Int32Value(o.Partition)},
-			{Key: str("kafka_topic"), Value: str(o.Topic)},
-		}),
-		Offset: schema.MapValue([]schema.Entry{{Key: str("kafka_offset"), Value: schema.Int64Value(o.At)}}),
-	}
-}
-
 // mustLead refuses what only the leader may do, and says who leads.
 func (h *Herder) mustLead(ctx context.Context) error {
 	var err error
@@ -192,14 +142,8 @@ func (h *Herder) PutConfig(ctx context.Context, name string, conf map[string]str
 	if text := settings.ErrorText(infos); text != "" {
 		return none, false, runtime.BadRequest("%s", text)
 	}
-	if over, _ := h.cfg.Worker.ClientOverrides(runtime.Consumer, conf); h.typeOf(conf) == runtime.SinkType {
-		group := over.Group
-		if group == "" {
-			group = "connect-" + name
-		}
-		if group == h.cfg.Worker.GroupID {
-			return none, false, runtime.BadRequest("Consumer group for sink connector named %s conflicts with Connect worker group %s", name, group)
-		}
+	if group := h.cfg.Worker.SinkGroup(name, conf); h.typeOf(conf) == runtime.SinkType && group == h.cfg.Worker.GroupID {
+		return none, false, runtime.BadRequest("Consumer group for sink connector named %s conflicts with Connect worker group %s", name, group)
 	}
 	release, err := h.lockConfigs(ctx)
 	if err != nil {

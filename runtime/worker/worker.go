@@ -99,18 +99,8 @@ func (o offsets) Stored(ctx context.Context, partition schema.Value) (schema.Val
 
 // All implements connectors.OffsetReader.
 func (o offsets) All(ctx context.Context) ([]connectors.Offset, error) {
-	var out []connectors.Offset
-	for i, s := range o.stores {
-		if err := s.ReadToEnd(ctx); err != nil {
-			return nil, connectors.Retriable(err)
-		}
-		for _, at := range s.All(o.connector) {
-			if i == 0 || !slices.ContainsFunc(out, func(have connectors.Offset) bool { return schema.EqualValues(have.Partition, at.Partition) }) {
-				out = append(out, at)
-			}
-		}
-	}
-	return out, nil
+	out, err := store.AllOf(ctx, o.connector, o.stores...)
+	return out, connectors.Retriable(err)
 }
 
 // Plan has a connector plan its tasks. Each configuration names its task's class, as
