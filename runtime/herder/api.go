@@ -126,6 +126,17 @@ func (h *Herder) mustLead(ctx context.Context) error {
 
 // PutConfig validates a configuration and stores it. See rest.Herder.
 func (h *Herder) PutConfig(ctx context.Context, name string, conf map[string]string, initial runtime.TargetState, allowReplace bool) (runtime.ConnectorInfo, bool, error) {
+	return h.putConfig(ctx, name, conf, initial, func(now *store.Connector) error {
+		if now != nil && !allowReplace {
+			return &runtime.ExistsError{Name: name}
+		}
+		return nil
+	})
+}
+
+// putConfig is PutConfig; allow is asked at last, while nobody else writes, about the
+// connector as it is now, nil for none.
+func (h *Herder) putConfig(ctx context.Context, name string, conf map[string]string, initial runtime.TargetState, allow func(now *store.Connector) error) (runtime.ConnectorInfo, bool, error) {
 	none := runtime.ConnectorInfo{}
 	if own, ok := conf[settings.Name.Name]; ok && own != name {
 		return none, false, runtime.BadRequest("Connector name configuration (%s) doesn't match connector name in the URL (%s)", own, name)
@@ -150,9 +161,9 @@ func (h *Herder) PutConfig(ctx context.Context, name string, conf map[string]str
 		return none, false, err
 	}
 	defer release()
-	_, there := h.configs.Now().Connectors[name]
-	if there && !allowReplace {
-		return none, false, &runtime.ExistsError{Name: name}
+	was := h.configs.Now().Connectors[name]
+	if err := allow(was); err != nil {
+		return none, false, err
 	}
 	if err := h.configs.PutConnector(ctx, name, conf, initial); err != nil {
 		return none, false, err
@@ -161,7 +172,7 @@ func (h *Herder) PutConfig(ctx context.Context, name string, conf map[string]str
 	if err != nil {
 		return none, false, err // deleted at once
 	}
-	return h.info(c), !there, nil
+	return h.info(c), was == nil, nil
 }
 
 // Delete removes a connector. Its offsets stay, as in Connect.

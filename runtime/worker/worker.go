@@ -39,6 +39,8 @@ type Config struct {
 	Logger  *slog.Logger
 	// Used is called when a task uses a topic for the first time.
 	Used func(u store.TopicUse)
+	// Forgotten moves when topic uses are forgotten: tasks tell them anew. May be nil.
+	Forgotten *atomic.Int64
 }
 
 // A Worker makes connectors and tasks. Its methods may be called concurrently.
@@ -399,13 +401,14 @@ func notices(lg *slog.Logger, list []string) {
 	}
 }
 
-// usedBy records that a task used a topic.
-func (w *Worker) usedBy(id runtime.TaskID) func(string) {
-	return func(topic string) {
-		if w.cfg.Used != nil && w.cfg.Worker.TopicTracking {
-			w.cfg.Used(store.TopicUse{Topic: topic, Connector: id.Connector, Task: id.Task, Discovered: time.Now().UnixMilli()})
-		}
+// usedBy records that a task uses topics.
+func (w *Worker) usedBy(id runtime.TaskID) *uses {
+	if w.cfg.Used == nil || !w.cfg.Worker.TopicTracking {
+		return nil
 	}
+	return &uses{forgotten: w.cfg.Forgotten, report: func(topic string) {
+		w.cfg.Used(store.TopicUse{Topic: topic, Connector: id.Connector, Task: id.Task, Discovered: time.Now().UnixMilli()})
+	}}
 }
 
 func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) int32, m *Meter) (*kgo.Client, error) {
