@@ -162,7 +162,7 @@ func (c WorkerConfig) ClientOverrides(kind ClientKind, connector map[string]stri
 	pol := c.policy()
 	for _, name := range slices.Sorted(maps.Keys(theirs)) {
 		if pol.refuses(name) {
-			errs = append(errs, &config.Error{Key: prefix + name, Value: shownClientValue(kind, name, theirs[name]),
+			errs = append(errs, &config.Error{Key: prefix + name, Value: ShownClientValue(kind, name, theirs[name]),
 				Reason: fmt.Sprintf("The '%s' policy does not allow '%s' to be overridden in the connector configuration.", pol.name, name)})
 			delete(theirs, name)
 		}
@@ -195,7 +195,7 @@ func (c *ClientConfig) read(kind ClientKind, own, theirs map[string]string, ownP
 	}
 	for _, name := range slices.Sorted(maps.Keys(theirs)) {
 		if isIdentity(name) && !bad[name] {
-			errs = append(errs, &config.Error{Key: theirPrefix + name, Value: shownClientValue(kind, name, theirs[name]),
+			errs = append(errs, &config.Error{Key: theirPrefix + name, Value: ShownClientValue(kind, name, theirs[name]),
 				Reason: "a connector cannot have a cluster or an identity of its own yet: remove it, or run the connector on a worker of that cluster"})
 		}
 	}
@@ -243,8 +243,8 @@ func (c *ClientConfig) unknown(kind ClientKind, name string) string {
 	return "our client has no such setting"
 }
 
-// shownClientValue is the text of a client setting's value as messages may show it.
-func shownClientValue(kind ClientKind, name, value string) string {
+// ShownClientValue is the text of a client setting's value as messages may show it.
+func ShownClientValue(kind ClientKind, name, value string) string {
 	if secretSetting(name) {
 		return config.Hidden
 	}

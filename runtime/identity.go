@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"millrace/schema/config"
 )
@@ -31,6 +32,9 @@ var errJaasForm = errors.New(`it is not of the form CLASS required NAME="VALUE" 
 
 // ParseJaas reads a login module in JAAS form. Errors tell nothing of its options.
 func ParseJaas(text string) (JaasLogin, error) {
+	if !utf8.ValidString(text) {
+		return JaasLogin{}, errJaasForm
+	}
 	t := &jaasText{rest: text}
 	class, ok := t.word()
 	if !ok {

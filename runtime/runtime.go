@@ -185,7 +185,7 @@ type ConfigInfos struct {
 
 // ConfigInfo is one setting of a validation: what it is and what was given.
 type ConfigInfo struct {
-	Definition KeyInfo   `json:"definition"`
+	Definition *KeyInfo  `json:"definition"` // nil for a client's setting that nobody knows
 	Value      ValueInfo `json:"value"`
 }
 

@@ -304,24 +304,7 @@ func (h *Herder) Restart(ctx context.Context, name string, includeTasks, onlyFai
 
 // Validate describes every setting of a configuration and what is wrong with it.
 func (h *Herder) Validate(ctx context.Context, conf map[string]string) (runtime.ConfigInfos, error) {
-	infos, err := h.validator.Validate(ctx, conf)
-	if err != nil {
-		return infos, err
-	}
-	kind := runtime.Producer
-	if h.typeOf(conf) == runtime.SinkType {
-		kind = runtime.Consumer
-	}
-	_, errs := h.cfg.Worker.ClientOverrides(kind, conf)
-	for _, e := range errs {
-		value := e.Value
-		infos.ErrorCount++
-		infos.Configs = append(infos.Configs, runtime.ConfigInfo{
-			Definition: runtime.KeyInfo{Name: e.Key, Type: "STRING", Importance: "MEDIUM", OrderInGroup: -1, Width: "NONE", DisplayName: e.Key, Dependents: []string{}},
-			Value:      runtime.ValueInfo{Name: e.Key, Value: &value, RecommendedValues: []string{}, Errors: []string{e.Error()}, Visible: true},
-		})
-	}
-	return infos, nil
+	return h.validator.Validate(ctx, conf)
 }
 
 // Plugins lists the plugins.
