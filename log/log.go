@@ -16,6 +16,7 @@ import (
 
 	"millrace/log/broker"
 	"millrace/log/broker/group"
+	"millrace/log/broker/txn"
 	"millrace/log/internal/catalog"
 	"millrace/log/internal/memconn"
 	"millrace/log/internal/store"
@@ -32,6 +33,7 @@ type Log struct {
 	// Of the embedded broker; nil with a cluster.
 	store  *store.Store
 	groups *group.Coordinator
+	txns   *txn.Coordinator
 	srv    *broker.Server
 	mem    *memconn.Listener
 	addr   string
@@ -110,11 +112,17 @@ func openEmbedded(cfg Config) (_ *Log, err error) {
 		undo()
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", cfg.DataDir, err), l.store.Close())
 	}
+	l.txns, err = broker.OpenTxns(cat, l.groups, txn.Options{Logger: l.lg})
+	if err != nil {
+		undo()
+		l.groups.Close()
+		return nil, errors.Join(fmt.Errorf("open log in %s: %w", cfg.DataDir, err), l.store.Close())
+	}
 	l.srv = broker.New(broker.Options{
 		Store: l.store, Catalog: cat, DataDir: cfg.DataDir, Logger: l.lg,
 		MaxRequest: cfg.Limits.MaxRequest, RequestBudget: cfg.Limits.RequestMemory, MaxConnections: cfg.Limits.Connections,
 		Partitions: cfg.Partitions, NoAutoCreate: cfg.NoAutoCreate,
-		Groups: l.groups,
+		Groups: l.groups, Txns: l.txns,
 	})
 	// Serve fails only after Close.
 	l.srv.Serve(l.mem, broker.Listener{Host: "embedded", Port: 9092, InMemory: true})
@@ -214,6 +222,7 @@ func (l *Log) Close(ctx context.Context) error {
 		return nil
 	}
 	err := l.srv.Close(ctx)
+	l.txns.Close()
 	l.groups.Close()
 	if e := l.store.Close(); e != nil {
 		err = errors.Join(err, fmt.Errorf("close log in %s: %w", l.cfg.DataDir, e))

@@ -94,3 +94,42 @@ func TestDefaultsGiveWayToProperties(t *testing.T) {
 		t.Error("the default converter lost its settings")
 	}
 }
+
+func TestClientOverrides(t *testing.T) {
+	c := WorkerConfig{OverridePolicy: "All", Properties: map[string]string{"consumer.fetch.max.wait.ms": "100", "producer.linger.ms": "5", "consumer.override.x": "1"}}
+	got, errs := c.ClientOverrides(Consumer, map[string]string{
+		"consumer.override.group.id": "g", "consumer.override.auto.offset.reset": "latest", "consumer.override.client.id": "me",
+		"consumer.override.max.poll.records": "10", "consumer.override.bogus": "1", "producer.override.linger.ms": "wrong, but not this client's",
+	})
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if got.Group != "g" || got.AutoOffsetReset != "latest" || got.ClientID != "me" || len(got.Options) != 1 {
+		t.Errorf("%+v", got)
+	}
+	if len(got.Notices) != 2 || !strings.Contains(got.Notices[0], "bogus") || !strings.Contains(got.Notices[1], "2000 records") {
+		t.Errorf("notices %q", got.Notices)
+	}
+	for key, value := range map[string]string{
+		"producer.override.linger.ms": "soon", "producer.override.compression.type": "rar", "producer.override.acks": "2",
+		"producer.override.bootstrap.servers": "other:9092", "producer.override.sasl.jaas.config": "secret",
+	} {
+		_, errs := c.ClientOverrides(Producer, map[string]string{key: value})
+		if len(errs) != 1 || errs[0].Key != key || strings.Contains(errs[0].Error(), "secret") {
+			t.Errorf("%s=%s: %v", key, value, errs)
+		}
+	}
+	none := WorkerConfig{OverridePolicy: "None"}
+	if _, errs := none.ClientOverrides(Producer, map[string]string{"producer.override.linger.ms": "5"}); len(errs) != 1 || !strings.Contains(errs[0].Error(), "'None' policy does not allow 'linger.ms'") {
+		t.Errorf("policy None: %v", errs)
+	}
+}
+
+// Every setting of Java's clients either does something or says why not.
+func TestEveryClientSettingHasAnEffectOrAReason(t *testing.T) {
+	for name, k := range clientKeys {
+		if (k.apply == nil) == (k.reason == "") || len(k.kinds) == 0 {
+			t.Errorf("%s: %+v", name, k)
+		}
+	}
+}

@@ -14,7 +14,7 @@ func (s *Server) register() {
 		wire.ListOffsets:          inline(s.listOffsets),
 		wire.OffsetForLeaderEpoch: inline(s.offsetForLeaderEpoch),
 		wire.FindCoordinator:      inline(s.findCoordinator),
-		wire.InitProducerID:       inline(s.initProducerID),
+		wire.InitProducerID:       s.initProducerID,
 		wire.CreateTopics:         inline(s.createTopics),
 		wire.DeleteTopics:         inline(s.deleteTopics),
 		wire.CreatePartitions:     inline(s.createPartitions),
@@ -30,6 +30,9 @@ func (s *Server) register() {
 		s.handlers[key] = h
 	}
 	for key, h := range s.groupHandlers() {
+		s.handlers[key] = h
+	}
+	for key, h := range s.txnHandlers() {
 		s.handlers[key] = h
 	}
 }

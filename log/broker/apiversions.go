@@ -29,6 +29,12 @@ func (s *Server) apiVersions(c *call, req *kmsg.ApiVersionsRequest) kmsg.Respons
 		k.ApiKey, k.MinVersion, k.MaxVersion = a.Key, a.Min, a.Max
 		resp.ApiKeys = append(resp.ApiKeys, k)
 	}
+	if s.opt.Txns != nil {
+		// Level 2 tells producers that each transaction has an epoch of its own (KIP-890).
+		resp.SupportedFeatures = append(resp.SupportedFeatures, kmsg.ApiVersionsResponseSupportedFeature{Name: "transaction.version", MinVersion: 0, MaxVersion: 2})
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, kmsg.ApiVersionsResponseFinalizedFeature{Name: "transaction.version", MinVersionLevel: 2, MaxVersionLevel: 2})
+		resp.FinalizedFeaturesEpoch = 0
+	}
 	return resp
 }
 

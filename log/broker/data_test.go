@@ -134,7 +134,7 @@ func TestProduceRefusals(t *testing.T) {
 		"the catalogue":                                  {n.produceReq("__embedded_meta", 0, -1, records("v")), 9, 3},
 		"two batches of an idempotent producer":          {n.produceReq("t", 0, -1, idem(0), idem(1)), 9, 87},
 		"a sequence that begins with a gap":              {n.produceReq("t", 0, -1, idem(5)), 9, 45},
-		"a transaction":                                  {n.produceReq("t", 0, -1, txn), 9, 48},
+		"a transaction":                                  {n.produceReq("t", 0, -1, txn), 9, 53},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := produced1(t, ask[*kmsg.ProduceResponse](w, c.req, c.version))

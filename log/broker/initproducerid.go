@@ -5,22 +5,25 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// InitProducerId, key 22, versions 0 to 5. 2 brought flexible encoding, 3 the id and epoch that a
-// producer has. A producer without transactional id always gets a new id with epoch 0, whatever it had.
-// Transactional ids are refused: there is no transaction coordinator.
+// InitProducerId, key 22, versions 0 to 5. A producer without transactional id always gets a new id with epoch 0, whatever it had.
+// Those with one are package txn's.
 
-func (s *Server) initProducerID(_ *call, req *kmsg.InitProducerIDRequest) kmsg.Response {
+func (s *Server) initProducerID(c *call) {
+	req := c.req.(*kmsg.InitProducerIDRequest)
+	if req.TransactionalID != nil && s.opt.Txns != nil {
+		s.opt.Txns.InitProducerID(req, c.conn.at.InMemory, answer[*kmsg.InitProducerIDResponse](c))
+		return
+	}
 	resp := kmsg.NewPtrInitProducerIDResponse()
 	resp.ProducerID, resp.ProducerEpoch = -1, -1
 	if req.TransactionalID != nil {
 		resp.ErrorCode = kerr.UnsupportedVersion.Code
-		return resp
+		c.reply(resp)
+		return
 	}
 	id, err := s.cat.ProducerID()
-	if err != nil {
-		resp.ErrorCode = codeOf(err)
-		return resp
+	if resp.ErrorCode = codeOf(err); err == nil {
+		resp.ProducerID, resp.ProducerEpoch = id, 0
 	}
-	resp.ProducerID, resp.ProducerEpoch = id, 0
-	return resp
+	c.reply(resp)
 }

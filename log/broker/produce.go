@@ -7,6 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"millrace/log/broker/txn"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/catalog"
 	"millrace/log/internal/store"
@@ -85,18 +86,17 @@ func (s *Server) produce(c *call) {
 // append writes every partition's records. It fails only when an outcome is unknown.
 func (s *Server) append(c *call, d *produced) error {
 	d.parts, d.waits = d.parts[:0], d.waits[:0]
+	w, err := s.holdTxn(c, d)
+	if err != nil {
+		return err
+	}
+	defer w.release()
 	for i := range d.req.Topics {
 		t := &d.req.Topics[i]
-		var topic *catalog.Topic
-		missing := kerr.UnknownTopicOrPartition
-		if c.h.Version >= 13 {
-			topic, missing = s.cat.TopicByID(t.ID), kerr.UnknownTopicID
-		} else {
-			topic = s.cat.TopicBytes(t.Name)
-		}
+		topic, missing := s.produceTopic(c, t)
 		for _, part := range d.req.Parts[t.From:t.To] {
 			r := wire.Produced{Partition: part.Partition, Base: -1, LogAppendTime: -1, LogStart: -1}
-			if err := s.appendPart(c, d, topic, missing, part, &r); err != nil {
+			if err := s.appendPart(c, d, &w, topic, missing, part, &r); err != nil {
 				code, ok := batch.CodeOf(err)
 				var ke *kerr.Error
 				switch {
@@ -115,7 +115,15 @@ func (s *Server) append(c *call, d *produced) error {
 	return nil
 }
 
-func (s *Server) appendPart(c *call, d *produced, topic *catalog.Topic, missing *kerr.Error, part wire.ProducePart, r *wire.Produced) error {
+// produceTopic finds a topic that is written to, or says how its absence is answered.
+func (s *Server) produceTopic(c *call, t *wire.ProduceTopic) (topic *catalog.Topic, missing *kerr.Error) {
+	if c.h.Version >= 13 {
+		return s.cat.TopicByID(t.ID), kerr.UnknownTopicID
+	}
+	return s.cat.TopicBytes(t.Name), kerr.UnknownTopicOrPartition
+}
+
+func (s *Server) appendPart(c *call, d *produced, w *txnWrite, topic *catalog.Topic, missing *kerr.Error, part wire.ProducePart, r *wire.Produced) error {
 	var p *store.Partition
 	switch {
 	case c.h.Version < 3:
@@ -140,7 +148,9 @@ func (s *Server) appendPart(c *call, d *produced, topic *catalog.Topic, missing 
 	}
 	for _, v := range views {
 		if v.Transactional() {
-			return &batch.Error{Code: batch.InvalidTxnState, Reason: "transactions are not served"}
+			if err := w.admits(c.h.Version, v, txn.Partition{Topic: topic.Name, Partition: part.Partition}); err != nil {
+				return err
+			}
 		}
 		if len(views) > 1 && v.HasProducer() {
 			return &batch.Error{Code: batch.InvalidRecord, Reason: "an idempotent producer sends one batch per partition and request"}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/log/broker/group"
+	"millrace/log/broker/txn"
 	"millrace/log/internal/catalog"
 	"millrace/log/internal/store"
 	"millrace/log/internal/wire"
@@ -32,6 +33,7 @@ type Options struct {
 	Logger         *slog.Logger
 
 	Groups *group.Coordinator // from OpenGroups; stays the caller's. Without it no group request is served
+	Txns   *txn.Coordinator   // from OpenTxns, with Groups; stays the caller's. Without it no transaction is served
 }
 
 func (o Options) withDefaults() Options {
@@ -74,6 +76,7 @@ type Server struct {
 	stats     stats
 	sessions  fetchSessions
 	unpacking sync.Mutex
+	txnLog    *store.Partition // where Txns keeps its state
 
 	overTCP, inMemory *wire.Budget
 
@@ -100,6 +103,9 @@ func New(opt Options) *Server {
 	}
 	s.lg, s.st, s.cat = s.opt.Logger, s.opt.Store, s.opt.Catalog
 	s.overTCP, s.inMemory = wire.NewBudget(s.opt.RequestBudget), wire.NewBudget(s.opt.RequestBudget)
+	if t := s.cat.Topic(txn.Topic); t != nil {
+		s.txnLog = t.Partition(0)
+	}
 	s.stop, s.stopNow = context.WithCancel(context.Background())
 	s.life, s.kill = context.WithCancel(context.Background())
 	s.register()

@@ -18,7 +18,7 @@ func (g *group) delete(e *env) int16 {
 		return kerr.NonEmptyGroup.Code
 	}
 	var records []record
-	for _, p := range g.partitions(g.sortedTopics()...) {
+	for _, p := range g.allPartitions() {
 		records = append(records, offsetTombstone(g.name, p))
 	}
 	if g.generation > 0 {

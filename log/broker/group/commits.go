@@ -106,14 +106,14 @@ func (c *Coordinator) OffsetFetch(req *kmsg.OffsetFetchRequest, done func(*kmsg.
 		out.Group = g.Group
 		durable := wait.add()
 		found, err := c.with(g.Group, false, func(s *slot, e *env) {
-			c.fetchInto(out, s.g, g, req.Version)
+			c.fetchInto(out, s.g, g, req.Version, req.RequireStable)
 			c.later(s, durable)
 		})
 		switch {
 		case err != nil:
 			durable(err)
 		case !found:
-			c.fetchInto(out, newGroup(g.Group, time.Time{}), g, req.Version)
+			c.fetchInto(out, newGroup(g.Group, time.Time{}), g, req.Version, req.RequireStable)
 			c.afterBuried(durable)
 		}
 	}
@@ -136,8 +136,9 @@ func (c *Coordinator) OffsetFetch(req *kmsg.OffsetFetchRequest, done func(*kmsg.
 	})
 }
 
-// fetchInto answers for one group; null topics mean all that it has offsets of.
-func (c *Coordinator) fetchInto(out *kmsg.OffsetFetchResponseGroup, g *group, req kmsg.OffsetFetchRequestGroup, version int16) {
+// fetchInto answers for one group; null topics mean all that it has offsets of. With stable, an offset that an open transaction will
+// decide about is not told.
+func (c *Coordinator) fetchInto(out *kmsg.OffsetFetchResponseGroup, g *group, req kmsg.OffsetFetchRequestGroup, version int16, stable bool) {
 	topics := req.Topics
 	if topics == nil {
 		for _, name := range g.sortedTopics() {
@@ -172,7 +173,9 @@ func (c *Coordinator) fetchInto(out *kmsg.OffsetFetchResponseGroup, g *group, re
 		for _, p := range t.Partitions {
 			rp := kmsg.NewOffsetFetchResponseGroupTopicPartition()
 			rp.Partition, rp.Offset, rp.LeaderEpoch, rp.Metadata, rp.ErrorCode = p, -1, -1, new(string), code
-			if o, ok := g.fetch(partition{name, p}); ok && code == 0 && !c.topicGone(name, o.topicID) {
+			if stable && code == 0 && g.isPending(partition{name, p}) {
+				rp.ErrorCode = kerr.UnstableOffsetCommit.Code
+			} else if o, ok := g.fetch(partition{name, p}); ok && code == 0 && !c.topicGone(name, o.topicID) {
 				rp.Offset, rp.LeaderEpoch, rp.Metadata = o.offset, o.leaderEpoch, &o.metadata
 			}
 			rt.Partitions = append(rt.Partitions, rp)

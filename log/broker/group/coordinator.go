@@ -53,7 +53,8 @@ type Coordinator struct {
 
 	mu     sync.Mutex // guards the fields below
 	slots  map[string]*slot
-	buried int64 // log end after the last tombstones of a deleted group: what answers that know of no group wait for
+	inTxn  map[int64]map[string]bool // groups with offsets in a producer's open transaction
+	buried int64                     // log end after the last tombstones of a deleted group: what answers that know of no group wait for
 	closed bool
 	timers sync.WaitGroup // ticks that run
 	expire *time.Timer
@@ -78,12 +79,12 @@ type Options struct {
 // Open reads the groups from the log. Members of the in-memory connection and offsets of topics that are gone are dropped. It
 // must run after the topics are known and before requests are served.
 func Open(log Log, topics Topics, o Options) (*Coordinator, error) {
-	c := &Coordinator{lg: o.Logger, log: log, topics: topics, limits: o.Limits.withDefaults(), slots: map[string]*slot{}}
+	c := &Coordinator{lg: o.Logger, log: log, topics: topics, limits: o.Limits.withDefaults(), slots: map[string]*slot{}, inTxn: map[int64]map[string]bool{}}
 	if c.lg == nil {
 		c.lg = slog.New(slog.DiscardHandler)
 	}
 	began := time.Now()
-	im := image{values: map[string][]byte{}}
+	im := image{values: map[string]entry{}}
 	records := 0
 	err := log.Replay(log.LogStart(), func(v batch.View) error {
 		records += int(v.Count())
@@ -98,6 +99,9 @@ func Open(log Log, topics Topics, o Options) (*Coordinator, error) {
 	for _, name := range slices.Sorted(maps.Keys(groups)) {
 		s := &slot{g: groups[name]}
 		c.slots[name] = s
+		for pid := range s.g.txns {
+			c.enterTxn(pid, name)
+		}
 		c.within(s, func(e *env) {
 			s.g.dropEmbedded(e)
 			s.g.forgetGone(e, c.topicGone)
@@ -199,21 +203,21 @@ func (s *slot) flush() {
 }
 
 func (c *Coordinator) env(s *slot) *env {
-	now := time.Now()
-	return &env{
-		now:    now,
-		limits: &c.limits,
-		append: func(records []record) error {
-			a, err := c.log.Append(batches(records, now), store.AppendOpts{Origin: store.FromCoordinator})
-			if err != nil {
-				c.lg.Warn("group could not be recorded", "group", s.g.name, "records", len(records), "error", err)
-				return err
-			}
-			s.end = a.End
-			return nil
-		},
-		id: memberID,
+	e := &env{now: time.Now(), limits: &c.limits, id: memberID}
+	write := func(views []batch.View, records int) error {
+		a, err := c.log.Append(views, store.AppendOpts{Origin: store.FromCoordinator})
+		if err != nil {
+			c.lg.Warn("group could not be recorded", "group", s.g.name, "records", records, "error", err)
+			return err
+		}
+		s.end, e.end = a.End, a.End
+		return nil
 	}
+	e.append = func(records []record) error { return write(batches(records, e.now), len(records)) }
+	e.appendInTxn = func(p batch.Producer, records []record) error {
+		return write([]batch.View{txnBatch(p, records, e.now)}, len(records))
+	}
+	return e
 }
 
 // memberID makes an id in Kafka's form: the client's name and a random UUID.

@@ -15,6 +15,6 @@
 // Members that came over the in-memory connection belonged to the process that ended and are dropped then; members that came
 // over TCP stay, and their sessions begin anew.
 //
-// Left to others: finding the coordinator (there is one), transactional offset commits (package txn), and the rules of the
+// Left to others: finding the coordinator (there is one), transactions (package txn; what they commit is in txn.go), and the rules of the
 // newer consumer protocol, KIP-848.
 package group

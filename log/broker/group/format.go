@@ -214,3 +214,12 @@ func batches(records []record, now time.Time) []batch.View {
 	flush()
 	return views
 }
+
+// txnBatch packs records that belong to a producer's transaction: one batch, as producers' batches come alone.
+func txnBatch(p batch.Producer, records []record, now time.Time) batch.View {
+	rs := make([]batch.Record, len(records))
+	for i, r := range records {
+		rs[i] = batch.Record{Timestamp: now.UnixMilli(), Key: r.key, Value: r.value}
+	}
+	return batch.Build(batch.Options{Producer: &p, Transactional: true}, rs...)
+}

@@ -71,9 +71,9 @@ func TestOldVersionsAreRead(t *testing.T) {
 		t.Errorf("key version 0: %q %v %v %v", group, p, known, err)
 	}
 	for value, want := range map[string]offset{
-		"0000 0000000000000005 0002 6869 0000000000000009":                  {5, -1, "hi", 9, -1, [16]byte{}},
-		"0001 0000000000000005 0002 6869 0000000000000009 000000000000000a": {5, -1, "hi", 9, 10, [16]byte{}},
-		"0002 0000000000000005 0002 6869 0000000000000009":                  {5, -1, "hi", 9, -1, [16]byte{}},
+		"0000 0000000000000005 0002 6869 0000000000000009":                  {5, -1, "hi", 9, -1, [16]byte{}, 0},
+		"0001 0000000000000005 0002 6869 0000000000000009 000000000000000a": {5, -1, "hi", 9, 10, [16]byte{}, 0},
+		"0002 0000000000000005 0002 6869 0000000000000009":                  {5, -1, "hi", 9, -1, [16]byte{}, 0},
 	} {
 		if o, err := parseOffset(raw(value)); err != nil || o != want {
 			t.Errorf("%s: %+v, %v", value, o, err)
@@ -155,7 +155,7 @@ func FuzzRecords(f *testing.F) {
 			t.Errorf("%d members out of %d bytes", len(g.members), len(value))
 		}
 		// Whatever stands in the topic, the groups come up.
-		im := image{values: map[string][]byte{string(key): value}}
+		im := image{values: map[string]entry{string(key): {b: value}}}
 		for _, g := range im.groups(time.UnixMilli(0), func(string, error) {}) {
 			e := &env{now: time.UnixMilli(0), append: func([]record) error { return nil }, id: func(string) string { return "" }}
 			l := Limits{}.withDefaults()

@@ -11,29 +11,64 @@ import (
 // image is the last value of each key: what a compacted topic means. Values are parsed once, at the end, and not once per
 // commit: the topic of a busy group has a million of them.
 type image struct {
-	values map[string][]byte
+	values map[string]entry
+	open   map[int64]map[string]entry // of transactions that have not ended, by producer
+}
+
+type entry struct {
+	b  []byte
+	at int64 // log end after its record
 }
 
 func (im *image) add(v batch.View) error {
 	if v.IsControl() {
+		if m, ok, err := v.Marker(); ok && err == nil {
+			im.endTxn(v.ProducerID(), m.Commit)
+		}
 		return nil
 	}
 	for r, err := range v.Records() {
 		if err != nil {
 			return err
 		}
-		if r.Value == nil {
+		switch {
+		case v.Transactional():
+			im.addInTxn(v.ProducerID(), r)
+		case r.Value == nil:
 			delete(im.values, string(r.Key))
-			continue
+			for _, vs := range im.open {
+				delete(vs, string(r.Key))
+			}
+		default:
+			old, ok := im.values[string(r.Key)]
+			if !ok || len(old.b) != len(r.Value) {
+				old.b = make([]byte, len(r.Value))
+			} // the usual case is the same partition, a newer offset
+			copy(old.b, r.Value)
+			old.at = r.Offset + 1
+			im.values[string(r.Key)] = old
 		}
-		old, ok := im.values[string(r.Key)]
-		if ok && len(old) == len(r.Value) {
-			copy(old, r.Value) // the usual case: the same partition, a newer offset
-			continue
-		}
-		im.values[string(r.Key)] = bytes.Clone(r.Value)
 	}
 	return nil
+}
+
+func (im *image) addInTxn(producerID int64, r batch.Record) {
+	if im.open == nil {
+		im.open = map[int64]map[string]entry{}
+	}
+	if im.open[producerID] == nil {
+		im.open[producerID] = map[string]entry{}
+	}
+	im.open[producerID][string(r.Key)] = entry{bytes.Clone(r.Value), r.Offset + 1}
+}
+
+func (im *image) endTxn(producerID int64, commit bool) {
+	for key, v := range im.open[producerID] {
+		if old, ok := im.values[key]; commit && (!ok || old.at < v.at) {
+			im.values[key] = v
+		}
+	}
+	delete(im.open, producerID)
 }
 
 // groups makes the groups of an image. Records that cannot be read are reported and left out; they stay in the log.
@@ -45,6 +80,15 @@ func (im *image) groups(now time.Time, bad func(key string, err error)) map[stri
 		offset
 	}
 	var offsets []stored
+	readOffset := func(name string, p partition, key string, v entry) (o offset, ok bool) {
+		o, err := parseOffset(v.b)
+		if err != nil {
+			bad(key, fmt.Errorf("group %q, topic %q, partition %d: %w", name, p.topic, p.partition, err))
+			return o, false
+		}
+		o.at = v.at
+		return o, true
+	}
 	for key, value := range im.values {
 		name, p, known, err := parseKey([]byte(key))
 		switch {
@@ -52,28 +96,40 @@ func (im *image) groups(now time.Time, bad func(key string, err error)) map[stri
 			bad(key, err)
 		case !known:
 		case p.topic == "":
-			g, err := parseGroup(name, value, now)
+			g, err := parseGroup(name, value.b, now)
 			if err != nil {
 				bad(key, fmt.Errorf("group %q: %w", name, err))
 				continue
 			}
 			gs[name] = g
 		default:
-			o, err := parseOffset(value)
-			if err != nil {
-				bad(key, fmt.Errorf("group %q, topic %q, partition %d: %w", name, p.topic, p.partition, err))
-				continue
+			if o, ok := readOffset(name, p, key, value); ok {
+				offsets = append(offsets, stored{name, p, o})
 			}
-			offsets = append(offsets, stored{name, p, o})
 		}
 	}
-	for _, o := range offsets {
-		g := gs[o.group]
+	find := func(name string) *group {
+		g := gs[name]
 		if g == nil {
-			g = newGroup(o.group, now)
-			gs[o.group] = g
+			g = newGroup(name, now)
+			gs[name] = g
 		}
-		g.setOffset(o.partition, o.offset)
+		return g
+	}
+	for _, o := range offsets {
+		find(o.group).setOffset(o.partition, o.offset)
+	}
+	for id, values := range im.open {
+		for key, value := range values {
+			name, p, known, err := parseKey([]byte(key))
+			if err != nil {
+				bad(key, err)
+			} else if known && p.topic != "" {
+				if o, ok := readOffset(name, p, key, value); ok {
+					find(name).setPending(id, p, o)
+				}
+			}
+		}
 	}
 	return gs
 }

@@ -24,7 +24,7 @@ func BenchmarkLoad(b *testing.B) {
 	b.SetBytes(int64(bytes))
 	b.ReportAllocs()
 	for b.Loop() {
-		im := image{values: map[string][]byte{}}
+		im := image{values: map[string]entry{}}
 		if err := l.Replay(0, im.add); err != nil {
 			b.Fatal(err)
 		}

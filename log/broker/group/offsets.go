@@ -15,6 +15,7 @@ type offset struct {
 	committed   int64
 	expire      int64 // −1: with the group (only clients before Kafka 2.1 set a time of their own)
 	topicID     [16]byte
+	at          int64 // log end after its record: of two, the one with the larger counts
 }
 
 type partition struct {
@@ -68,6 +69,7 @@ func (g *group) commit(e *env, in commitIn) int16 {
 		return kerr.CoordinatorNotAvailable.Code
 	}
 	for _, o := range in.offsets {
+		o.at = e.end
 		g.setOffset(o.partition, o.offset)
 	}
 	return 0
@@ -91,7 +93,7 @@ func (g *group) fetch(p partition) (offset, bool) {
 func (g *group) forget(e *env, ps []partition) error {
 	var records []record
 	for _, p := range ps {
-		if _, ok := g.fetch(p); ok {
+		if _, ok := g.fetch(p); ok || g.isPending(p) {
 			records = append(records, offsetTombstone(g.name, p))
 		}
 	}
@@ -112,6 +114,7 @@ func (g *group) discard(ps []partition) {
 				delete(g.offsets, p.topic)
 			}
 		}
+		g.dropPending(p)
 	}
 }
 
@@ -136,6 +139,9 @@ func (g *group) expire(e *env) error {
 	var old []partition
 	for t, ps := range g.offsets {
 		for p, o := range ps {
+			if g.isPending(partition{t, p}) {
+				continue
+			}
 			if due := g.expiry(o, e.limits.OffsetRetention); due <= nowMs {
 				old = append(old, partition{t, p})
 			}
@@ -145,7 +151,7 @@ func (g *group) expire(e *env) error {
 	if err := g.forget(e, old); err != nil {
 		return err
 	}
-	if len(g.offsets) > 0 {
+	if len(g.offsets) > 0 || len(g.txns) > 0 {
 		return nil
 	}
 	if g.generation > 0 {

@@ -313,7 +313,10 @@ func (s *script) run(line string) {
 	case "fail":
 		s.full = name == "on"
 	case "restart":
-		im := image{values: s.log}
+		im := image{values: map[string]entry{}}
+		for key, value := range s.log {
+			im.values[key] = entry{b: value}
+		}
 		s.g = im.groups(s.now, func(key string, err error) { s.t.Fatalf("key %q: %v", key, err) })["g"]
 		if s.g == nil {
 			s.g = newGroup("g", s.now)

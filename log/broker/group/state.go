@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"millrace/log/internal/batch"
 )
 
 // state is where a group stands; the texts are those of the protocol.
@@ -67,6 +69,7 @@ type group struct {
 	members []*member            // in the order in which they joined first
 	pending map[string]time.Time // ids handed out and not yet used, with the time at which they expire
 	offsets map[string]map[int32]offset
+	txns    map[int64]map[partition]offset // committed in a producer's open transaction; nil: none
 
 	initial   bool      // the running rebalance is the first since the group was empty
 	began     time.Time // when that one began
@@ -80,6 +83,9 @@ type env struct {
 	limits *Limits
 	// append writes records to the log, all or none. An error has been logged; the rule must leave the state as it was.
 	append func([]record) error
+	// appendInTxn does the same in a producer's transaction.
+	appendInTxn func(batch.Producer, []record) error
+	end         int64 // log end after the last append
 	// id makes a member id that was never used before.
 	id func(prefix string) string
 }
@@ -225,7 +231,7 @@ func (g *group) longestRebalance() time.Duration {
 
 // forgettable says that nothing would be lost if the group were not kept: it never had a generation, and holds nothing.
 func (g *group) forgettable() bool {
-	return g.state == empty && g.generation == 0 && len(g.pending) == 0 && len(g.offsets) == 0
+	return g.state == empty && g.generation == 0 && len(g.pending) == 0 && len(g.offsets) == 0 && len(g.txns) == 0
 }
 
 func (g *group) sortedTopics() []string { return slices.Sorted(maps.Keys(g.offsets)) }

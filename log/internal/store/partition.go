@@ -203,6 +203,41 @@ func (p *Partition) usable() error {
 	return p.s.usable()
 }
 
+// OpenTxn is a transaction that is open in a partition.
+type OpenTxn struct {
+	ProducerID int64
+	Epoch      int16 // of its data
+	First      int64 // offset
+}
+
+// OpenTxns lists the transactions that are open, by first offset.
+func (p *Partition) OpenTxns() []OpenTxn {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.prod.open) == 0 {
+		return nil
+	}
+	out := make([]OpenTxn, 0, len(p.prod.open))
+	for id, e := range p.prod.m {
+		if e.txnFirst >= 0 {
+			out = append(out, OpenTxn{id, e.epoch, e.txnFirst})
+		}
+	}
+	slices.SortFunc(out, func(a, b OpenTxn) int { return int(min(1, max(-1, a.First-b.First))) })
+	return out
+}
+
+// OpenTxn returns the transaction that a producer has open.
+func (p *Partition) OpenTxn(producerID int64) (OpenTxn, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	e := p.prod.m[producerID]
+	if e == nil || e.txnFirst < 0 {
+		return OpenTxn{}, false
+	}
+	return OpenTxn{producerID, e.epoch, e.txnFirst}, true
+}
+
 // ProducerInfo describes one producer for DescribeProducers.
 type ProducerInfo struct {
 	ID               int64

@@ -9,10 +9,10 @@ import (
 // ProduceRequest is a Produce body of versions 0 to 13, taken apart without copying: names and
 // records alias the frame. It can be reused.
 type ProduceRequest struct {
-	Transactional bool // a transactional id is set
-	Acks          int16
-	Topics        []ProduceTopic
-	Parts         []ProducePart
+	TransactionalID []byte // nil: none
+	Acks            int16
+	Topics          []ProduceTopic
+	Parts           []ProducePart
 }
 
 // ProduceTopic names a topic, by id from version 13 on, and its range in Parts.
@@ -36,7 +36,7 @@ func (r *ProduceRequest) Parse(version int16, body []byte) error {
 	b := kbin.Reader{Src: body}
 	*r = ProduceRequest{Topics: r.Topics[:0], Parts: r.Parts[:0]}
 	if version >= 3 {
-		r.Transactional = nullableString(&b, flexible) != nil
+		r.TransactionalID = nullableString(&b, flexible)
 	}
 	r.Acks = b.Int16()
 	b.Int32() // timeout: there are no replicas to wait for

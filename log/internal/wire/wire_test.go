@@ -113,7 +113,7 @@ func TestProduceRequestEqualsTheCodec(t *testing.T) {
 		if err := got.Parse(v, body); err != nil {
 			t.Fatalf("version %d: %v", v, err)
 		}
-		if got.Transactional != (v >= 3) || got.Acks != -1 || len(got.Topics) != 2 || len(got.Parts) != 6 {
+		if (string(got.TransactionalID) == "txn") != (v >= 3) || got.Acks != -1 || len(got.Topics) != 2 || len(got.Parts) != 6 {
 			t.Fatalf("version %d: %+v", v, got)
 		}
 		for i, gt := range got.Topics {
