@@ -138,7 +138,7 @@ func (m *Mem) Crash(seed uint64) *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	rng := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
-	next := &Mem{crashable: true, boot: fmt.Sprintf("boot-%x", rng.Uint64()), locks: map[string][]byte{}, cap: m.cap}
+	next := &Mem{crashable: true, boot: fmt.Sprintf("boot-%x", rng.Uint64()), locks: map[string][]byte{}, reads: map[string]int{}, cap: m.cap}
 	done := map[*node]*node{}
 	next.root = crashNode(m.root, rng, done)
 	for _, n := range done {
@@ -153,7 +153,7 @@ func (m *Mem) Crash(seed uint64) *Mem {
 func (m *Mem) Kill() *Mem {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	next := &Mem{crashable: m.crashable, boot: m.boot, root: m.root, locks: map[string][]byte{}, used: m.used, cap: m.cap}
+	next := &Mem{crashable: m.crashable, boot: m.boot, root: m.root, locks: map[string][]byte{}, reads: map[string]int{}, used: m.used, cap: m.cap}
 	m.dead = ErrDead
 	// The nodes go over to next; m only knows that it is dead.
 	m.root = &node{dir: map[string]*node{}}

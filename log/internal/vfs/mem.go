@@ -25,7 +25,8 @@ type Mem struct {
 	mu    sync.Mutex // guards all below, and every node's fields
 	root  *node
 	locks map[string][]byte
-	used  int64 // bytes in pages, reserved ones included
+	reads map[string]int // how many hold LockRead
+	used  int64          // bytes in pages, reserved ones included
 	cap   int64
 	fault func(Op, string) *Fault
 	dead  error // set by Crash and Kill: every call fails with it
@@ -74,7 +75,7 @@ type node struct {
 
 // NewMem makes an empty file system of practically unlimited capacity.
 func NewMem() *Mem {
-	return &Mem{boot: "boot-0", root: &node{dir: map[string]*node{}}, locks: map[string][]byte{}, cap: 1 << 50}
+	return &Mem{boot: "boot-0", root: &node{dir: map[string]*node{}}, locks: map[string][]byte{}, reads: map[string]int{}, cap: 1 << 50}
 }
 
 // NewCrashable makes one that can Crash. It costs a copy of the durable bytes.
@@ -380,6 +381,9 @@ func (m *Mem) Lock(name string, content []byte) (io.Closer, []byte, error) {
 	if holder, held := m.locks[name]; held {
 		return nil, holder, ErrLocked
 	}
+	if m.reads[name] > 0 {
+		return nil, nil, ErrLocked
+	}
 	n, parent, last := m.find(name)
 	if n == nil {
 		if parent == nil {
@@ -408,6 +412,31 @@ func (l memLock) Close() error {
 	l.m.mu.Lock()
 	defer l.m.mu.Unlock()
 	delete(l.m.locks, l.name)
+	return nil
+}
+
+func (m *Mem) LockRead(name string) (io.Closer, []byte, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := m.enter(OpOpen, name); err != nil {
+		return nil, nil, err
+	}
+	if holder, held := m.locks[name]; held {
+		return nil, holder, ErrLocked
+	}
+	if n, _, _ := m.find(name); n == nil {
+		return nil, nil, pathError(OpOpen, name, fs.ErrNotExist)
+	}
+	m.reads[name]++
+	return memReadLock{m, name}, nil, nil
+}
+
+type memReadLock memLock
+
+func (l memReadLock) Close() error {
+	l.m.mu.Lock()
+	defer l.m.mu.Unlock()
+	l.m.reads[l.name]--
 	return nil
 }
 

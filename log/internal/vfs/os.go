@@ -91,7 +91,7 @@ func (OS) Lock(name string, content []byte) (io.Closer, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := flock(f); err != nil {
+	if err := flock(f, false); err != nil {
 		defer f.Close()
 		if errors.Is(err, ErrLocked) {
 			holder, _ := io.ReadAll(io.LimitReader(f, 4096)) // only for the message
@@ -108,6 +108,23 @@ func (OS) Lock(name string, content []byte) (io.Closer, []byte, error) {
 		return nil, nil, err
 	}
 	return f, nil, nil
+}
+
+func (OS) LockRead(name string) (io.Closer, []byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	err = flock(f, true)
+	if err == nil {
+		return f, nil, nil
+	}
+	defer f.Close()
+	if errors.Is(err, ErrLocked) {
+		holder, _ := io.ReadAll(io.LimitReader(f, 4096)) // only for the message
+		return nil, holder, ErrLocked
+	}
+	return nil, nil, fmt.Errorf("lock %s: %w", name, err)
 }
 
 type osFile struct {

@@ -82,6 +82,9 @@ type FS interface {
 	// and writes content into it. The lock ends with Close or with the process.
 	// When it is taken the error is ErrLocked and holder is what the holder wrote.
 	Lock(name string, content []byte) (lock io.Closer, holder []byte, err error)
+	// LockRead takes a lock on an existing file that others may share by LockRead,
+	// and that excludes Lock. It writes nothing. ErrLocked and holder as with Lock.
+	LockRead(name string) (lock io.Closer, holder []byte, err error)
 	// Space reports the space of the file system that holds dir.
 	Space(dir string) (Space, error)
 	// BootID identifies this boot of the machine: while it is the same, pages that

@@ -124,7 +124,25 @@ func TestBothFileSystemsBehaveAlike(t *testing.T) {
 		if _, holder, err := fsys.Lock(p("lock"), []byte("second")); !errors.Is(err, ErrLocked) || string(holder) != "first" {
 			t.Errorf("locked twice: %q %v", holder, err)
 		}
+		if _, holder, err := fsys.LockRead(p("lock")); !errors.Is(err, ErrLocked) || string(holder) != "first" {
+			t.Errorf("locked for a reader although it is held: %q %v", holder, err)
+		}
 		must(t, lock.Close())
+		reader, _, err := fsys.LockRead(p("lock"))
+		must(t, err)
+		second, _, err := fsys.LockRead(p("lock"))
+		must(t, err)
+		must(t, second.Close())
+		if _, _, err := fsys.Lock(p("lock"), []byte("third")); !errors.Is(err, ErrLocked) {
+			t.Errorf("locked although it is read: %v", err)
+		}
+		must(t, reader.Close())
+		if b, err := ReadFile(fsys, p("lock"), 100); err != nil || string(b) != "first" {
+			t.Errorf("a reader's lock changed the file to %q, %v", b, err)
+		}
+		if _, _, err := fsys.LockRead(p("no lock")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("a lock that is not there: %v", err)
+		}
 		lock, _, err = fsys.Lock(p("lock"), []byte("third"))
 		must(t, err)
 		must(t, lock.Close())
