@@ -376,7 +376,7 @@ func (r *recovery) scanSegment(i int, expected, now int64) (next int64, cut bool
 	size := seg.size.Load()
 	seg.startLive()
 	seg.touched = true
-	c := &chunk{f: f, size: size}
+	c := &chunk{f: f, size: size, limit: limitOf(r.segs, i)}
 	interval := p.cfg.Load().IndexInterval
 	pos := int64(0)
 	for pos < size {
@@ -414,6 +414,14 @@ func (r *recovery) scanSegment(i int, expected, now int64) (next int64, cut bool
 		}
 	}
 	return expected, false, nil
+}
+
+// limitOf is the offset that no batch of segment i reaches, 0 unknown.
+func limitOf(segs []*segment, i int) int64 {
+	if i+1 < len(segs) {
+		return segs[i+1].base
+	}
+	return 0
 }
 
 // holeEnding is a known hole that reaches to the end of a segment.
@@ -741,10 +749,11 @@ func (p *Partition) scanAborted(target *segment) ([]abortedTxn, error) {
 
 // chunk reads a segment front to back.
 type chunk struct {
-	f    vfs.File
-	size int64
-	buf  []byte
-	pos  int64 // of buf in the file
+	f     vfs.File
+	size  int64
+	limit int64 // the base of the next segment, which no offset reaches; 0 unknown
+	buf   []byte
+	pos   int64 // of buf in the file
 }
 
 const (
@@ -801,6 +810,13 @@ func (c *chunk) batchAt(pos, base, expected int64, whole bool) (v batch.View, re
 	case h.IsControl() && size > maxControl:
 		return nil, fmt.Sprintf("control batch of %d bytes", size), nil
 	}
+	if reason, err := c.misplaced(pos, h, expected); err != nil || reason != "" {
+		return nil, reason, err
+	}
+	if b, err = c.need(pos, batch.HeaderSize, whole); err != nil {
+		return nil, "", err
+	}
+	h = batch.View(b)
 	if !whole && !h.IsControl() {
 		return h, "", nil
 	}
@@ -832,6 +848,27 @@ func (c *chunk) batchAt(pos, base, expected int64, whole bool) (v batch.View, re
 		return nil, fmt.Sprintf("crc %08x, want %08x", uint32(sum), h.CRC()), nil
 	}
 	return h, "", nil
+}
+
+// misplaced says why a batch's base offset, which no checksum covers, cannot be right: its offsets reach into what follows. Else
+// one flipped bit there would make all that follows look wrong.
+func (c *chunk) misplaced(pos int64, h batch.View, expected int64) (reason string, err error) {
+	base, last, after := h.BaseOffset(), h.LastOffset(), pos+int64(h.Size())
+	if c.limit > 0 && last >= c.limit {
+		return fmt.Sprintf("offsets %d to %d reach into the next segment, which begins at %d", base, last, c.limit), nil
+	}
+	if base == expected {
+		return "", nil
+	}
+	b, err := c.need(after, batch.HeaderSize, true)
+	if err != nil || b == nil {
+		return "", err
+	}
+	next := batch.View(b)
+	if o := next.BaseOffset(); next.MagicByte() == batch.Magic && next.Length() >= batch.MinLength && int64(next.Size()) <= c.size-after && o > expected && o <= last {
+		return fmt.Sprintf("base offset %d, expected %d; the batch behind it begins at %d", base, expected, o), nil
+	}
+	return "", nil
 }
 
 // resync looks byte by byte from pos for the next valid batch with at least this base offset.

@@ -30,7 +30,15 @@ func (in *Inspector) RepairPartition(found *Inspected) (r Repair, err error) {
 	p := in.s.newPartition(found.TopicPartition)
 	w := &repair{in: in, p: p, found: found}
 	holes := map[int64][]hole{}
-	indexes := map[int64]bool{}
+	indexes := map[int64]map[string]bool{} // by segment and suffix
+	anew := func(base int64, suffix ...string) {
+		if indexes[base] == nil {
+			indexes[base] = map[string]bool{}
+		}
+		for _, s := range suffix {
+			indexes[base][s] = true
+		}
+	}
 	for _, f := range found.Findings {
 		switch f.Trouble {
 		case DamagedHole:
@@ -38,9 +46,9 @@ func (in *Inspector) RepairPartition(found *Inspected) (r Repair, err error) {
 				return r, fmt.Errorf("%v: %s: %s: this cannot be repaired; restore the file from a copy", f.TopicPartition, f.File, f.Reason)
 			}
 			holes[f.base] = append(holes[f.base], hole{from: f.From, to: f.To, base: f.base, pos: f.Position, end: f.End})
-			indexes[f.base] = true
+			anew(f.base, indexSuffix, timeSuffix)
 		case BadIndex:
-			indexes[f.base] = true
+			anew(f.base, filepath.Ext(f.File))
 		case BadState:
 			if err := w.state(f); err != nil {
 				return w.Repair, err
@@ -58,6 +66,9 @@ func (in *Inspector) RepairPartition(found *Inspected) (r Repair, err error) {
 		if hs := holes[seg.base]; len(hs) > 0 {
 			if err := w.cut(seg, hs, n == len(found.segs)-1); err != nil {
 				return w.Repair, fmt.Errorf("repair %s: %w", seg.file.name, err)
+			}
+			if w.sealed {
+				anew(seg.base, indexSuffixes[:]...)
 			}
 		}
 	}
@@ -81,6 +92,8 @@ type repair struct {
 	in    *Inspector
 	p     *Partition
 	found *Inspected
+
+	sealed bool // the last segment is not the active one any more
 }
 
 func (w *repair) did(format string, a ...any) {
@@ -182,7 +195,16 @@ func (w *repair) cut(seg *segment, hs []hole, active bool) error {
 	if err = errors.Join(err, out.Close()); err != nil {
 		return errors.Join(err, removeIfExists(fsys, tmp))
 	}
-	if err := w.takeBack(seg, hs, active); err != nil {
+	last := hs[len(hs)-1]
+	beyond := active && last.end == size // how far the log was durable is not known: it goes on behind
+	if beyond {
+		if err := writeFile(fsys, p.file(offsetName(last.to, logSuffix)), nil, true); err != nil {
+			return err
+		}
+		w.sealed = true
+		w.did("began a new segment at offset %d", last.to)
+	}
+	if err := w.takeBack(seg, hs); err != nil {
 		return err
 	}
 	if err := fsys.Rename(tmp, seg.file.name); err != nil {
@@ -192,12 +214,13 @@ func (w *repair) cut(seg *segment, hs []hole, active bool) error {
 		return err
 	}
 	seg.size.Store(at)
-	if w.found.synced.base == seg.base {
-		if err := writeFile(fsys, p.file(syncedFile), appendSynced(nil, syncedMark{seg.base, at}), true); err != nil {
-			return err
-		}
+	mark := syncedMark{seg.base, at}
+	if beyond {
+		mark = syncedMark{last.to, 0}
+	} else if w.found.synced.base != seg.base {
+		return nil
 	}
-	return nil
+	return writeFile(fsys, p.file(syncedFile), appendSynced(nil, mark), true)
 }
 
 // placeholder is an empty batch in the place of a range of offsets.
@@ -253,7 +276,7 @@ func (w *repair) keep(seg *segment, h hole, copyTo func(vfs.File, int64, int64, 
 }
 
 // takeBack removes what the directory says of bytes that are about to change.
-func (w *repair) takeBack(seg *segment, hs []hole, active bool) error {
+func (w *repair) takeBack(seg *segment, hs []hole) error {
 	p, fsys := w.p, w.p.s.fs
 	rest := slices.DeleteFunc(slices.Clone(w.found.holes), func(h hole) bool {
 		return slices.ContainsFunc(hs, func(c hole) bool { return c.base == h.base && c.from == h.from })
@@ -268,13 +291,14 @@ func (w *repair) takeBack(seg *segment, hs []hole, active bool) error {
 			return err
 		}
 	}
-	if w.found.synced.base == seg.base {
+	if w.found.synced.base >= seg.base {
 		// A lower bound stays true: the bytes before the first range do not move.
 		if err := writeFile(fsys, p.file(syncedFile), appendSynced(nil, syncedMark{seg.base, min(hs[0].pos, w.found.synced.pos)}), true); err != nil {
 			return err
 		}
 	}
-	for _, suffix := range indexSuffixes {
+	// The index of aborted transactions stays: what it says is of offsets, and a lost marker cannot be read again.
+	for _, suffix := range [...]string{indexSuffix, timeSuffix} {
 		if err := removeIfExists(fsys, p.file(offsetName(seg.base, suffix))); err != nil {
 			return err
 		}
@@ -282,8 +306,8 @@ func (w *repair) takeBack(seg *segment, hs []hole, active bool) error {
 	return fsys.SyncDir(p.dir)
 }
 
-// indexes makes the index files of segments anew from their logs.
-func (w *repair) indexes(bases map[int64]bool) error {
+// indexes makes index files of segments anew from their logs.
+func (w *repair) indexes(bases map[int64]map[string]bool) error {
 	p := w.p
 	segs := w.found.segs
 	prod := newProducers(nil)
@@ -300,7 +324,7 @@ func (w *repair) indexes(bases map[int64]bool) error {
 			}
 			defer f.Close()
 			seg.startLive()
-			c := &chunk{f: f, size: seg.size.Load()}
+			c := &chunk{f: f, size: seg.size.Load(), limit: limitOf(segs, n)}
 			expected := seg.base
 			for pos := int64(0); pos < c.size; {
 				v, reason, err := c.batchAt(pos, seg.base, expected, true)
@@ -321,23 +345,23 @@ func (w *repair) indexes(bases map[int64]bool) error {
 		if err != nil {
 			return fmt.Errorf("repair %s: %w", seg.file.name, err)
 		}
-		if !bases[seg.base] {
-			continue
-		}
-		if n == len(segs)-1 {
-			// Those of the active segment are made at the next stop.
-			for _, suffix := range indexSuffixes {
-				if err := removeIfExists(p.s.fs, p.file(offsetName(seg.base, suffix))); err != nil {
+		for _, suffix := range indexSuffixes {
+			if !bases[seg.base][suffix] {
+				continue
+			}
+			name := seg.path(suffix)
+			if n == len(segs)-1 && !w.sealed { // those of the active segment are made at the next stop
+				if err := removeIfExists(p.s.fs, name); err != nil {
 					return err
 				}
+				w.did("removed %s, which is made anew by the next start", name)
+				continue
 			}
-			w.did("removed the indexes of %s, which the next start makes anew", seg.file.name)
-			continue
+			if err := seg.writeIndex(suffix); err != nil {
+				return fmt.Errorf("repair %s: %w", name, err)
+			}
+			w.did("made %s anew from the log", name)
 		}
-		if err := seg.writeIndexes(); err != nil {
-			return fmt.Errorf("repair the indexes of %s: %w", seg.file.name, err)
-		}
-		w.did("made the indexes of %s anew from the log", seg.file.name)
 	}
 	return p.s.fs.SyncDir(p.dir)
 }

@@ -107,7 +107,7 @@ func (p *Partition) scrub(seg *segment, pace *scrubPace) (found []Hole, read int
 	if err := f.DropCache(); err != nil && !errors.Is(err, vfs.ErrUnsupported) {
 		p.s.lg.Debug("page cache not dropped before the scrub", "file", f.Name(), "error", err)
 	}
-	c := &chunk{f: f, size: seg.size.Load()}
+	c := &chunk{f: f, size: seg.size.Load(), limit: max(p.nextBase(seg), 0)}
 	expected, pos := seg.base, int64(0)
 	for pos < c.size {
 		if h := p.holeAt(seg.base, pos); h != nil {

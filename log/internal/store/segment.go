@@ -121,25 +121,33 @@ func (s *segment) addAborted(a abortedTxn) {
 // entry, and syncs them. Each is replaced as a whole: recovery may write again what
 // a snapshot already vouches for. Their names become durable by the caller's SyncDir.
 func (s *segment) writeIndexes() error {
+	for _, suffix := range indexSuffixes {
+		if err := s.writeIndex(suffix); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *segment) writeIndex(suffix string) error {
+	var b []byte
 	s.mu.Lock()
-	s.indexTime()
-	off, tim := s.off, s.tim
-	var txn []byte
-	for _, a := range s.aborted {
-		txn = appendAborted(txn, a)
+	switch suffix {
+	case indexSuffix:
+		b = s.off
+	case timeSuffix:
+		s.indexTime()
+		b = s.tim
+	case txnSuffix:
+		for _, a := range s.aborted {
+			b = appendAborted(b, a)
+		}
 	}
 	s.mu.Unlock()
-	fsys := s.p.s.fs
-	if err := vfs.WriteFileAtomic(fsys, s.path(indexSuffix), off); err != nil {
-		return err
+	if suffix == txnSuffix && b == nil {
+		return removeIfExists(s.p.s.fs, s.path(txnSuffix))
 	}
-	if err := vfs.WriteFileAtomic(fsys, s.path(timeSuffix), tim); err != nil {
-		return err
-	}
-	if txn == nil {
-		return removeIfExists(fsys, s.path(txnSuffix))
-	}
-	return vfs.WriteFileAtomic(fsys, s.path(txnSuffix), txn)
+	return vfs.WriteFileAtomic(s.p.s.fs, s.path(suffix), b)
 }
 
 // retire ends live: the files hold what memory held.
