@@ -61,10 +61,20 @@ type Validator interface {
 	Validate(ctx context.Context) []*config.Error
 }
 
-// An OffsetAlterer is a Source that checks offsets which a client wants to set, and
-// may act on it (forget a slot's position). An error refuses the change.
+// An OffsetAlterer is a Source that checks offsets which a client wants to set before
+// they are stored, and may act on it. A null position removes a source partition's
+// offset; a reset asks so about each that is stored. An error refuses the whole change;
+// its text is for the client and names the key that is wrong. done says that nothing
+// is left to do; false, and whoever is no OffsetAlterer, says that the source keeps a
+// position of its own beside the stored ones, of which the client is told.
 type OffsetAlterer interface {
-	AlterOffsets(ctx context.Context, offsets []Offset) error
+	AlterOffsets(ctx context.Context, offsets []Offset) (done bool, err error)
+}
+
+// A SinkOffsetAlterer is the same for a Sink. nil removes a partition's offset. That
+// topics and partitions exist and are read by the connector is checked already.
+type SinkOffsetAlterer interface {
+	AlterOffsets(ctx context.Context, offsets map[TopicPartition]*int64) (done bool, err error)
 }
 
 // Progress is where a source task is.

@@ -20,7 +20,8 @@ type SinkPlugin struct {
 	NewTask func(cc Context, v config.Values) (SinkTask, error)
 }
 
-// A Sink plans the work of a sink connector.
+// A Sink plans the work of a sink connector. Further abilities are interfaces of
+// their own: Validator, SinkOffsetAlterer.
 type Sink interface {
 	// Tasks plans at most max tasks, one configuration each; mostly max copies, since
 	// partitions are shared out among tasks by their consumer group.

@@ -29,7 +29,7 @@ type SourcePlugin struct {
 }
 
 // A Source plans the work of a source connector. Further abilities are interfaces
-// of their own: Validator, OffsetAlterer.
+// of their own: Validator, OffsetAlterer, Guarantees.
 type Source interface {
 	// Tasks plans at most max tasks, one configuration each. They hold all that a task
 	// needs: another worker may run it.

@@ -135,6 +135,25 @@ func (s *Server) putConnectorConfig(r *http.Request) (any, error) {
 	return s.put(r, name, config, "", true)
 }
 
+func (s *Server) patchConnectorConfig(r *http.Request) (any, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return nil, err
+	}
+	var body configPatch
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	if body.Values == nil {
+		return nil, runtime.BadRequest("no settings were sent; send an object of texts, with null for a setting that shall be removed")
+	}
+	info, err := s.herder.PatchConfig(r.Context(), name, body.FlatConfig)
+	if err != nil {
+		return nil, err
+	}
+	return infoBody(info), nil
+}
+
 func (s *Server) put(r *http.Request, name string, config map[string]string, initial runtime.TargetState, replace bool) (any, error) {
 	info, created, err := s.herder.PutConfig(r.Context(), name, config, initial, replace)
 	if err != nil {

@@ -33,6 +33,9 @@ func statusOf(err error) int {
 		bad      *runtime.BadRequestError
 		conflict *runtime.ConflictError
 		tooLarge *http.MaxBytesError
+
+		forbidden   *runtime.ForbiddenError
+		unavailable *runtime.UnavailableError
 	)
 	switch {
 	case errors.As(err, &status):
@@ -41,6 +44,10 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	case errors.As(err, &exists), errors.As(err, &conflict):
 		return http.StatusConflict
+	case errors.As(err, &forbidden):
+		return http.StatusForbidden
+	case errors.As(err, &unavailable):
+		return http.StatusServiceUnavailable
 	case errors.As(err, &bad):
 		return http.StatusBadRequest
 	case errors.As(err, &tooLarge):

@@ -163,7 +163,7 @@ func TestBodiesThatCannotBeReadSayWhy(t *testing.T) {
 		{"an initial state that is none", `{"name":"a","config":{},"initial_state":"NOPE"}`, 400, "RUNNING, PAUSED, STOPPED"},
 		{"a name as a number", `{"name":5,"config":{}}`, 400, "name"},
 		{"more than the limit", `{"name":"a","config":{"x":"` + strings.Repeat("x", maxBody) + `"}}`, 413, "8388608"},
-		{"deep nesting", `{"config":` + strings.Repeat(`{"a":`, 200_000), 400, "JSON"},
+		{"deep nesting", `{"config":` + strings.Repeat(`{"a":`, 200_000), 400, "nested deeper"},
 		{"numbers and booleans are texts", `{"name":"a","config":{"x":1.50,"y":true}}`, 201, `"x":"1.50","y":"true"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

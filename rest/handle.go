@@ -6,11 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-chi/chi/v5"
 
@@ -77,6 +77,12 @@ func (s *Server) handleBody(h handler) http.HandlerFunc {
 			writeError(w, httpError(http.StatusUnsupportedMediaType))
 			return
 		}
+		release, err := s.readBody(r)
+		defer release()
+		if err != nil {
+			writeError(w, err)
+			return
+		}
 		inner(w, r)
 	}
 }
@@ -92,40 +98,14 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
 }
 
-// decode reads a JSON body into v. Unknown fields, a second value and no value at
-// all are errors of the client.
-func decode(r *http.Request, v any) error {
-	d := json.NewDecoder(r.Body)
-	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil {
-		var tooLarge *http.MaxBytesError
-		switch {
-		case errors.As(err, &tooLarge):
-			return fmt.Errorf("the body is larger than the allowed %d bytes: %w", tooLarge.Limit, err)
-		case errors.Is(err, io.EOF):
-			return runtime.BadRequest("the request has no body; send a JSON object")
-		}
-		var typed *json.UnmarshalTypeError
-		if errors.As(err, &typed) {
-			what := "the body"
-			if typed.Field != "" {
-				what = fmt.Sprintf("field %q", typed.Field)
-			}
-			return runtime.BadRequest("the body is not the JSON that this call takes: %s may not be a JSON %s", what, typed.Value)
-		}
-		return runtime.BadRequest("the body is not the JSON that this call takes: %s", err)
-	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return runtime.BadRequest("the body holds more than one JSON value")
-	}
-	return nil
-}
-
 // param is a decoded part of the path.
 func param(r *http.Request, name string) (string, error) {
 	text, err := url.PathUnescape(chi.URLParam(r, name))
 	if err != nil {
 		return "", runtime.BadRequest("the path's %s is not correctly encoded: %s", name, err)
+	}
+	if !utf8.ValidString(text) {
+		return "", runtime.BadRequest("the path's %s is not valid UTF-8", name)
 	}
 	return text, nil
 }

@@ -21,11 +21,21 @@ type Herder interface {
 	Status(ctx context.Context, name string) (runtime.Status, error)
 	TaskStatus(ctx context.Context, id runtime.TaskID) (runtime.TaskStatus, error)
 	Offsets(ctx context.Context, name string) ([]runtime.OffsetInfo, error)
+	// AlterOffsets and ResetOffsets change the offsets of a stopped connector. done says
+	// that the connector keeps none of its own elsewhere.
+	AlterOffsets(ctx context.Context, name string, offsets []runtime.OffsetInfo) (done bool, err error)
+	ResetOffsets(ctx context.Context, name string) (done bool, err error)
+	// Topics are those that a connector used; they and ForgetTopics are a ForbiddenError
+	// where the worker does not track them.
+	Topics(ctx context.Context, name string) ([]string, error)
+	ForgetTopics(ctx context.Context, name string) error
 
 	// PutConfig validates and stores a configuration. With allowReplace false a
 	// connector of that name is an ExistsError. initial is "" for the state it has, or
 	// STARTED for a new one. created says that there was none before.
 	PutConfig(ctx context.Context, name string, config map[string]string, initial runtime.TargetState, allowReplace bool) (info runtime.ConnectorInfo, created bool, err error)
+	// PatchConfig merges settings into a stored configuration; a null removes one.
+	PatchConfig(ctx context.Context, name string, patch runtime.FlatConfig) (runtime.ConnectorInfo, error)
 	Delete(ctx context.Context, name string) error
 	SetTargetState(ctx context.Context, name string, state runtime.TargetState) error
 	// RestartConnector restarts the connector alone.
@@ -33,6 +43,11 @@ type Herder interface {
 	// Restart restarts what the flags name; the status it returns shows what restarts.
 	Restart(ctx context.Context, name string, includeTasks, onlyFailed bool) (runtime.Status, error)
 	RestartTask(ctx context.Context, id runtime.TaskID) error
+
+	// PutTasks and Fence are what another worker of the group asks its leader. body is the
+	// request's, which the signature is of.
+	PutTasks(ctx context.Context, name string, tasks []map[string]string, body []byte, s runtime.Signature) error
+	Fence(ctx context.Context, name string, body []byte, s runtime.Signature) error
 
 	Validate(ctx context.Context, config map[string]string) (runtime.ConfigInfos, error)
 	Plugins(connectorsOnly bool) []runtime.PluginInfo

@@ -55,19 +55,86 @@ func newOffsetsBody(offsets []runtime.OffsetInfo) (offsetsBody, error) {
 
 // schemalessJSON makes an encoder of schemaless data, that of the offset topic.
 func schemalessJSON() (func(schema.Value) (json.RawMessage, error), error) {
-	v, errs := converters.JSON.Config.Parse(map[string]string{"schemas.enable": "false", "converter.type": "value"})
-	if len(errs) > 0 {
-		return nil, errs[0]
-	}
-	c, err := converters.JSON.New(v, false)
-	if err != nil {
-		return nil, err
-	}
+	c, err := schemaless()
 	return func(v schema.Value) (json.RawMessage, error) {
 		out, null, err := c.Encode(nil, &converters.Message{}, nil, v)
 		if null {
 			out = []byte("null")
 		}
 		return out, err
-	}, nil
+	}, err
+}
+
+func schemaless() (converters.Converter, error) {
+	c, errs := converters.JSON.Make(map[string]string{"schemas.enable": "false"}, false)
+	if len(errs) > 0 {
+		return nil, errs[0]
+	}
+	return c, nil
+}
+
+// alterRequest is the body of PATCH offsets. A part that is missing is told from null.
+type alterRequest struct {
+	Offsets []offsetBody `json:"offsets"`
+}
+
+// messageBody tells what was done.
+type messageBody struct {
+	Message string `json:"message"`
+}
+
+// maxOffsets bounds what one request may set.
+const maxOffsets = 10_000
+
+func (s *Server) alterOffsets(r *http.Request) (any, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return nil, err
+	}
+	var body alterRequest
+	if err := decode(r, &body); err != nil {
+		return nil, err
+	}
+	switch {
+	case len(body.Offsets) == 0:
+		return nil, runtime.BadRequest("Partitions / offsets need to be provided for an alter offsets request")
+	case len(body.Offsets) > maxOffsets:
+		return nil, runtime.BadRequest("%d offsets are too many for one request; send at most %d", len(body.Offsets), maxOffsets)
+	}
+	c, err := schemaless()
+	if err != nil {
+		return nil, err
+	}
+	offsets := make([]runtime.OffsetInfo, len(body.Offsets))
+	for i, o := range body.Offsets {
+		if o.Partition == nil || o.Offset == nil {
+			return nil, runtime.BadRequest("offset %d: give both, \"partition\" and \"offset\"; null as the offset removes it", i+1)
+		}
+		if _, offsets[i].Partition, err = c.Decode(&converters.Message{}, o.Partition); err != nil {
+			return nil, runtime.BadRequest("offset %d: partition: %s", i+1, err)
+		}
+		if _, offsets[i].Offset, err = c.Decode(&converters.Message{}, o.Offset); err != nil {
+			return nil, runtime.BadRequest("offset %d: offset: %s", i+1, err)
+		}
+	}
+	done, err := s.herder.AlterOffsets(r.Context(), name, offsets)
+	return changed("altered", done), err
+}
+
+func (s *Server) resetOffsets(r *http.Request) (any, error) {
+	name, err := param(r, "name")
+	if err != nil {
+		return nil, err
+	}
+	done, err := s.herder.ResetOffsets(r.Context(), name)
+	return changed("reset", done), err
+}
+
+// changed is Connect's text about offsets that were altered or reset.
+func changed(how string, done bool) messageBody {
+	if done {
+		return messageBody{"The offsets for this connector have been " + how + " successfully"}
+	}
+	return messageBody{"The Connect framework-managed offsets for this connector have been " + how + " successfully. However, if this connector manages offsets externally, " +
+		"they will need to be manually " + how + " in the system that the connector uses."}
 }

@@ -33,6 +33,7 @@ type queryParam struct {
 var (
 	detailParam = queryParam{name: "detail", doc: "full: also what goes beyond Connect's answer.", values: []string{"full"}}
 	yesNo       = []string{"true", "false"}
+	signed      = q(queryParam{name: signatureHeader, doc: "The body's HMAC under the session key, in base64."}, queryParam{name: algorithmHeader, doc: "HmacSHA256."})
 )
 
 func q(p ...queryParam) []queryParam      { return p }
@@ -50,6 +51,7 @@ func (s *Server) ops() []op {
 
 		okay, created, accepted, nothing = http.StatusOK, http.StatusCreated, http.StatusAccepted, http.StatusNoContent
 		unknown, conflict                = http.StatusNotFound, http.StatusConflict
+		forbidden, unavailable           = http.StatusForbidden, http.StatusServiceUnavailable
 	)
 	ops := []op{
 		{method: get, path: "/", h: s.root, id: "root", doc: "The worker's version and the log's id.", query: q(detailParam), ok: ok(okay, rootBody{})},
@@ -63,6 +65,7 @@ func (s *Server) ops() []op {
 		{method: get, path: "/connectors/{name}/config", h: s.connectorConfig, id: "getConnectorConfig", doc: "A connector's configuration, as it was given.", ok: ok(okay, map[string]string{}), also: is(unknown)},
 		{method: put, path: "/connectors/{name}/config", h: s.putConnectorConfig, id: "putConnectorConfig", doc: "Makes a connector, or replaces its configuration.", body: runtime.FlatConfig{},
 			ok: map[int]any{okay: runtime.ConnectorInfo{}, created: runtime.ConnectorInfo{}}, also: is(conflict)},
+		{method: patch, path: "/connectors/{name}/config", h: s.patchConnectorConfig, id: "patchConnectorConfig", doc: "Merges settings into a connector's configuration; null removes one.", body: configPatch{}, ok: ok(okay, runtime.ConnectorInfo{}), also: is(unknown, conflict)},
 		{method: del, path: "/connectors/{name}", h: s.deleteConnector, id: "deleteConnector", doc: "Deletes a connector. The offsets of a source stay.", ok: ok(nothing, nil), also: is(unknown, conflict)},
 		{method: get, path: "/connectors/{name}/status", h: s.connectorStatus, id: "connectorStatus", doc: "The states of a connector and its tasks.", query: q(detailParam), ok: ok(okay, statusBody{}), also: is(unknown)},
 		{method: post, path: "/connectors/{name}/restart", h: s.restartConnector, id: "restartConnector", doc: "Restarts a connector (204), or what the parameters name (202).",
@@ -76,6 +79,14 @@ func (s *Server) ops() []op {
 		{method: post, path: "/connectors/{name}/tasks/{task}/restart", h: s.restartTask, id: "restartTask", doc: "Restarts a task.", ok: ok(nothing, nil), also: is(unknown, conflict)},
 
 		{method: get, path: "/connectors/{name}/offsets", h: s.connectorOffsets, id: "getOffsets", doc: "Where a source's partitions, or a sink's topic partitions, stand.", ok: ok(okay, offsetsBody{}), also: is(unknown)},
+		{method: patch, path: "/connectors/{name}/offsets", h: s.alterOffsets, id: "alterOffsets", doc: "Sets offsets of a stopped connector; null removes one.", body: alterRequest{}, ok: ok(okay, messageBody{}), also: is(unknown, conflict)},
+		{method: del, path: "/connectors/{name}/offsets", h: s.resetOffsets, id: "resetOffsets", doc: "Removes all offsets of a stopped connector.", ok: ok(okay, messageBody{}), also: is(unknown, conflict)},
+		{method: get, path: "/connectors/{name}/topics", h: s.topics, id: "getTopics", doc: "The topics that a connector has used; none of one that does not exist.", ok: ok(okay, map[string]topicsBody{}), also: is(forbidden)},
+		{method: put, path: "/connectors/{name}/topics/reset", h: s.resetTopics, id: "resetTopics", doc: "Forgets the topics that a connector has used.", ok: ok(accepted, nil), also: is(forbidden)},
+
+		{method: post, path: "/connectors/{name}/tasks", h: s.putTasks, id: "putTasks", doc: "Between workers: stores the task configurations that the connector's worker has planned.",
+			headers: signed, body: []map[string]string{}, ok: ok(nothing, nil), also: is(unknown, conflict, forbidden, unavailable)},
+		{method: put, path: "/connectors/{name}/fence", h: s.fence, id: "fence", doc: "Between workers: fences the producers of a connector's former tasks.", headers: signed, ok: ok(nothing, nil), also: is(unknown, conflict, forbidden, unavailable)},
 
 		{method: get, path: "/connector-plugins", h: s.plugins, id: "listPlugins", doc: "The plugins of the binary.", query: flagParam("connectorsOnly", "Connectors alone, unless false."), ok: ok(okay, []runtime.PluginInfo{})},
 		{method: get, path: "/connector-plugins/{plugin}/config", h: s.pluginConfig, id: "pluginConfig", doc: "A plugin's settings.",

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,8 +31,9 @@ type Server struct {
 	herder      Herder
 	lg          *slog.Logger
 	metrics     http.Handler
-	kafka       string // address of the log
-	description []byte // of the API
+	kafka       string       // address of the log
+	description []byte       // of the API
+	bodies      atomic.Int64 // bytes of bodies in memory, beyond what each has free
 	http.Handler
 }
 

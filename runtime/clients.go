@@ -3,8 +3,8 @@ package runtime
 import (
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,198 +20,247 @@ type ClientKind string
 const (
 	Producer ClientKind = "producer"
 	Consumer ClientKind = "consumer"
+	Admin    ClientKind = "admin"
 )
 
 // A ClientConfig is what Java client settings say, in our client's terms.
 type ClientConfig struct {
 	Options []kgo.Opt
-	// AutoOffsetReset and Group are settings that the consumer's owner needs to know; ""
-	// where not given.
+	// AutoOffsetReset, Group, ClientID and TransactionTimeout are settings that the client's
+	// owner needs to know; "" and 0 where not given.
 	AutoOffsetReset, Group, ClientID string
+	TransactionTimeout               time.Duration
 	Notices                          []string // settings that are ignored, with reasons
-}
 
-// clientKey is how one Java client setting is understood. A nil apply says that it is
-// ignored for the reason given.
-type clientKey struct {
-	kinds  []ClientKind
-	apply  func(c *ClientConfig, value string) error
-	reason string
-}
-
-var both = []ClientKind{Producer, Consumer}
-
-// clientKeys maps Java's client settings. What is not here is ignored with a notice.
-var clientKeys = map[string]clientKey{
-	"client.id":               {kinds: both, apply: func(c *ClientConfig, v string) error { c.ClientID = v; return nil }},
-	"client.rack":             {kinds: []ClientKind{Consumer}, apply: func(c *ClientConfig, v string) error { c.add(kgo.Rack(v)); return nil }},
-	"request.timeout.ms":      {kinds: both, apply: millis(func(c *ClientConfig, d time.Duration) { c.add(kgo.RequestTimeoutOverhead(d)) })},
-	"metadata.max.age.ms":     {kinds: both, apply: millis(func(c *ClientConfig, d time.Duration) { c.add(kgo.MetadataMaxAge(max(d, 10*time.Millisecond))) })},
-	"connections.max.idle.ms": {kinds: both, apply: millis(func(c *ClientConfig, d time.Duration) { c.add(kgo.ConnIdleTimeout(d)) })},
-
-	"linger.ms":        {kinds: []ClientKind{Producer}, apply: millis(func(c *ClientConfig, d time.Duration) { c.add(kgo.ProducerLinger(d)) })},
-	"compression.type": {kinds: []ClientKind{Producer}, apply: compression},
-	"max.request.size": {kinds: []ClientKind{Producer}, reason: "the size of a batch follows the topic's max.message.bytes"},
-	"batch.size":       {kinds: []ClientKind{Producer}, reason: "the size of a batch follows what waits"},
-	"acks": {kinds: []ClientKind{Producer}, apply: func(c *ClientConfig, v string) error {
-		if v == "all" || v == "-1" {
-			return nil
-		}
-		if v != "0" && v != "1" {
-			return fmt.Errorf("String must be one of: all, -1, 0, 1")
-		}
-		c.Notices = append(c.Notices, "acks="+v+" is ignored: offsets follow acknowledgements of all replicas")
-		return nil
-	}},
-	"enable.idempotence":                    {kinds: []ClientKind{Producer}, reason: "producers are always idempotent"},
-	"max.in.flight.requests.per.connection": {kinds: []ClientKind{Producer}, reason: "producers are idempotent and keep the order"},
-	"retries":                               {kinds: []ClientKind{Producer}, reason: "writes are tried again until they succeed"},
-	"delivery.timeout.ms":                   {kinds: []ClientKind{Producer}, reason: "writes are tried again until they succeed"},
-	"max.block.ms":                          {kinds: []ClientKind{Producer}, reason: "a full producer holds the source back"},
-	"buffer.memory":                         {kinds: []ClientKind{Producer}, reason: "8 MiB are on their way at most"},
-
-	"group.id":                      {kinds: []ClientKind{Consumer}, apply: func(c *ClientConfig, v string) error { c.Group = v; return nonEmpty(v) }},
-	"group.instance.id":             {kinds: []ClientKind{Consumer}, reason: "tasks of one connector would share it"},
-	"auto.offset.reset":             {kinds: []ClientKind{Consumer}, apply: offsetReset},
-	"session.timeout.ms":            {kinds: []ClientKind{Consumer}, apply: millis(func(c *ClientConfig, d time.Duration) { c.add(kgo.SessionTimeout(d)) })},
-	"heartbeat.interval.ms":         {kinds: []ClientKind{Consumer}, apply: millis(func(c *ClientConfig, d time.Duration) { c.add(kgo.HeartbeatInterval(d)) })},
-	"max.poll.interval.ms":          {kinds: []ClientKind{Consumer}, apply: millis(func(c *ClientConfig, d time.Duration) { c.add(kgo.RebalanceTimeout(d)) })},
-	"fetch.min.bytes":               {kinds: []ClientKind{Consumer}, apply: bytesOf(func(c *ClientConfig, n int32) { c.add(kgo.FetchMinBytes(n)) })},
-	"fetch.max.bytes":               {kinds: []ClientKind{Consumer}, apply: bytesOf(func(c *ClientConfig, n int32) { c.add(kgo.FetchMaxBytes(n)) })},
-	"max.partition.fetch.bytes":     {kinds: []ClientKind{Consumer}, apply: bytesOf(func(c *ClientConfig, n int32) { c.add(kgo.FetchMaxPartitionBytes(n)) })},
-	"fetch.max.wait.ms":             {kinds: []ClientKind{Consumer}, apply: millis(func(c *ClientConfig, d time.Duration) { c.add(kgo.FetchMaxWait(max(d, 10*time.Millisecond))) })},
-	"isolation.level":               {kinds: []ClientKind{Consumer}, apply: isolation},
-	"max.poll.records":              {kinds: []ClientKind{Consumer}, reason: "a batch has 2000 records at most"},
-	"enable.auto.commit":            {kinds: []ClientKind{Consumer}, reason: "what the sink has written is committed"},
-	"partition.assignment.strategy": {kinds: []ClientKind{Consumer}, reason: "range and cooperative-sticky are offered"},
+	prefix             string // of the setting that is being applied, for notices
+	session, heartbeat time.Duration
+	backoff            struct{ first, most time.Duration }
+	compression        compression
 }
 
 func (c *ClientConfig) add(o kgo.Opt) { c.Options = append(c.Options, o) }
 
-func millis(apply func(*ClientConfig, time.Duration)) func(*ClientConfig, string) error {
-	return func(c *ClientConfig, v string) error {
-		n, err := strconv.ParseInt(v, 10, 32)
-		if err != nil {
-			return fmt.Errorf("Not a number of type INT")
-		}
-		if n < 0 {
-			return fmt.Errorf("Value must be at least 0")
-		}
-		apply(c, time.Duration(n)*time.Millisecond)
-		return nil
+func (c *ClientConfig) notice(text string) { c.Notices = append(c.Notices, c.prefix+text) }
+
+// within is d, or the nearest that our client takes, with a notice.
+func (c *ClientConfig) within(name string, d, low, high time.Duration) time.Duration {
+	if got := min(max(d, low), high); got != d {
+		c.notice(fmt.Sprintf("%s=%d is taken for %d, the nearest that the client can do", name, d.Milliseconds(), got.Milliseconds()))
+		return got
 	}
+	return d
 }
 
-func bytesOf(apply func(*ClientConfig, int32)) func(*ClientConfig, string) error {
-	return func(c *ClientConfig, v string) error {
-		n, err := strconv.ParseInt(v, 10, 32)
-		if err != nil {
-			return fmt.Errorf("Not a number of type INT")
-		}
-		if n < 1 {
-			return fmt.Errorf("Value must be at least 1")
-		}
-		apply(c, int32(n))
-		return nil
+func bounded(c *ClientConfig, name string, n, low, high int32) int32 {
+	if got := min(max(n, low), high); got != n {
+		c.notice(fmt.Sprintf("%s=%d is taken for %d, the nearest that the worker's memory is sized for", name, n, got))
+		return got
 	}
+	return n
 }
 
-func nonEmpty(v string) error {
-	if v == "" {
-		return fmt.Errorf("String must be non-empty")
-	}
-	return nil
+// compression is a codec with the levels that were given for any.
+type compression struct {
+	codec  string
+	levels map[string]int32
 }
 
-func compression(c *ClientConfig, v string) error {
-	codecs := map[string]kgo.CompressionCodec{
+func (k *compression) level(codec string, n int32) {
+	if k.levels == nil {
+		k.levels = map[string]int32{}
+	}
+	k.levels[codec] = n
+}
+
+func (k *compression) option() (kgo.Opt, bool) {
+	if k.codec == "" {
+		return nil, false
+	}
+	codec := map[string]kgo.CompressionCodec{
 		"none": kgo.NoCompression(), "gzip": kgo.GzipCompression(), "snappy": kgo.SnappyCompression(), "lz4": kgo.Lz4Compression(), "zstd": kgo.ZstdCompression(),
-	}
-	codec, ok := codecs[strings.ToLower(v)]
-	if !ok {
-		return fmt.Errorf("String must be one of: none, gzip, snappy, lz4, zstd")
-	}
-	c.add(kgo.ProducerBatchCompression(codec))
-	return nil
-}
-
-func isolation(c *ClientConfig, v string) error {
-	switch v {
-	case "read_committed":
-		c.add(kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	case "read_uncommitted":
-		c.add(kgo.FetchIsolationLevel(kgo.ReadUncommitted()))
+	}[k.codec]
+	n, given := k.levels[k.codec]
+	switch {
+	case !given || n == -1 && k.codec == "gzip":
+	case k.codec == "lz4": // Java's levels are those of the high compression mode, our client's are powers of two
+		codec = codec.WithLevel(1 << min(8+max(n, 1), 17))
+	case k.codec == "zstd": // four levels stand for all
+		level := 1
+		for _, from := range []int32{3, 6, 10} {
+			if n >= from {
+				level++
+			}
+		}
+		codec = codec.WithLevel(level)
 	default:
-		return fmt.Errorf("String must be one of: read_committed, read_uncommitted")
+		codec = codec.WithLevel(int(n))
 	}
-	return nil
+	return kgo.ProducerBatchCompression(codec), true
 }
 
-func offsetReset(c *ClientConfig, v string) error {
-	if !slices.Contains([]string{"earliest", "latest", "none"}, v) {
-		return fmt.Errorf("Invalid value `%s`: must be earliest, latest or none", v)
+// finish adds the options that follow from several settings together.
+func (c *ClientConfig) finish() {
+	if o, ok := c.compression.option(); ok {
+		c.add(o)
 	}
-	c.AutoOffsetReset = v
-	return nil
+	if b := c.backoff; b.first != 0 || b.most != 0 {
+		first, most := b.first, b.most
+		if first == 0 {
+			first = 100 * time.Millisecond
+		}
+		if most == 0 {
+			most = time.Second
+		}
+		most = max(first, most)
+		c.add(kgo.RetryBackoffFn(func(n int) time.Duration {
+			d := most
+			if n < 30 && first<<max(n-1, 0) < most {
+				d = first << max(n-1, 0)
+			}
+			return d - time.Duration(rand.Int64N(int64(d)/5+1))
+		}))
+	}
 }
 
-// secretSetting reports whether a client setting may hold a secret.
+var allClientSettings = slices.Concat(clientSettings, identityUnused)
+
+// clientDefs are the settings of each kind of client, as listings show them.
+var clientDefs = func() map[ClientKind]config.Def {
+	out := map[ClientKind]config.Def{}
+	for _, s := range allClientSettings {
+		for _, k := range s.kinds {
+			out[k] = out[k].With(s.field)
+		}
+	}
+	for k := range out {
+		out[k] = out[k].With(identityFields...)
+	}
+	return out
+}()
+
+// ClientSettings are the settings of a kind of client: what a connector writes behind
+// "producer.override." and a worker behind "producer.".
+func ClientSettings(kind ClientKind) config.Def { return clientDefs[kind] }
+
+// ClientOverrides reads a connector's overrides for its clients of a kind over the
+// worker's own settings for them ("producer.linger.ms"), and reports every wrong one.
+func (c WorkerConfig) ClientOverrides(kind ClientKind, connector map[string]string) (ClientConfig, []*config.Error) {
+	own := map[string]string{}
+	for key, value := range c.Properties {
+		if name, ok := strings.CutPrefix(key, string(kind)+"."); ok && !strings.HasPrefix(name, "override.") {
+			own[name] = value
+		}
+	}
+	prefix := string(kind) + ".override."
+	theirs := map[string]string{}
+	for key, value := range connector {
+		if name, ok := strings.CutPrefix(key, prefix); ok {
+			theirs[name] = value
+		}
+	}
+	var errs []*config.Error
+	pol := c.policy()
+	for _, name := range slices.Sorted(maps.Keys(theirs)) {
+		if pol.refuses(name) {
+			errs = append(errs, &config.Error{Key: prefix + name, Value: ShownClientValue(kind, name, theirs[name]),
+				Reason: fmt.Sprintf("The '%s' policy does not allow '%s' to be overridden in the connector configuration.", pol.name, name)})
+			delete(theirs, name)
+		}
+	}
+	out := ClientConfig{}
+	errs = append(errs, out.read(kind, own, theirs, string(kind)+".", prefix)...)
+	if connector != nil { // of its own the worker has told already
+		out.Notices = slices.DeleteFunc(out.Notices, func(n string) bool { return !strings.HasPrefix(n, prefix) })
+	}
+	slices.SortStableFunc(errs, func(a, b *config.Error) int { return strings.Compare(a.Key, b.Key) })
+	return out, errs
+}
+
+// read applies a client's settings: the worker's own, and over them the connector's.
+func (c *ClientConfig) read(kind ClientKind, own, theirs map[string]string, ownPrefix, theirPrefix string) (errs []*config.Error) {
+	def := clientDefs[kind]
+	merged := maps.Clone(own)
+	maps.Copy(merged, theirs)
+	prefixOf := func(name string) string {
+		if _, ok := theirs[name]; ok {
+			return theirPrefix
+		}
+		return ownPrefix
+	}
+	v, wrong := def.Parse(merged)
+	bad := map[string]bool{}
+	for _, e := range wrong {
+		bad[e.Key] = true
+		errs = append(errs, &config.Error{Key: prefixOf(e.Key) + e.Key, Value: e.Value, Reason: e.Reason, Missing: e.Missing})
+	}
+	for _, name := range slices.Sorted(maps.Keys(theirs)) {
+		if isIdentity(name) && !bad[name] {
+			errs = append(errs, &config.Error{Key: theirPrefix + name, Value: ShownClientValue(kind, name, theirs[name]),
+				Reason: "a connector cannot have a cluster or an identity of its own yet: remove it, or run the connector on a worker of that cluster"})
+		}
+	}
+	for _, s := range allClientSettings {
+		if !slices.Contains(s.kinds, kind) || !v.Given(s.name) || bad[s.name] {
+			continue
+		}
+		c.prefix = prefixOf(s.name)
+		if s.apply == nil {
+			c.notice(s.name + " is ignored: " + s.reason)
+			continue
+		}
+		s.apply(c, v)
+	}
+	for _, name := range v.Undeclared() {
+		c.prefix = prefixOf(name)
+		c.notice(name + " is ignored: " + c.unknown(kind, name))
+	}
+	session, beat := c.session, c.heartbeat
+	if session == 0 {
+		session = 45 * time.Second
+	}
+	if beat == 0 {
+		beat = 3 * time.Second
+	}
+	if beat >= session {
+		key := "heartbeat.interval.ms"
+		if c.heartbeat == 0 {
+			key = "session.timeout.ms"
+		}
+		errs = append(errs, &config.Error{Key: prefixOf(key) + key, Value: merged[key],
+			Reason: fmt.Sprintf("heartbeats (every %d ms) must come more often than session.timeout.ms (%d); a third of it is usual", beat.Milliseconds(), session.Milliseconds())})
+	}
+	c.finish()
+	return errs
+}
+
+// unknown is why a setting has no effect that is none of this kind of client.
+func (c *ClientConfig) unknown(kind ClientKind, name string) string {
+	for _, s := range clientSettings {
+		if s.name == name {
+			return "it is no setting of a " + string(kind)
+		}
+	}
+	return "our client has no such setting"
+}
+
+// ShownClientValue is the text of a client setting's value as messages may show it.
+func ShownClientValue(kind ClientKind, name, value string) string {
+	if secretSetting(name) {
+		return config.Hidden
+	}
+	if i, ok := clientDefs[kind].Info(name); ok && i.Type == config.PasswordType {
+		return config.Hidden
+	}
+	return value
+}
+
+// secretSetting reports whether a setting that nobody declares may hold a secret, by its name.
 func secretSetting(name string) bool {
-	for _, part := range []string{"password", "jaas", "secret", ".key"} {
+	name = strings.ToLower(name)
+	for _, part := range []string{"password", "passphrase", "jaas", "secret", "token", "credential", ".key", "apikey", "api_key"} {
 		if strings.Contains(name, part) {
 			return true
 		}
 	}
 	return false
-}
-
-// principalKeys are what the override policy Principal lets through.
-var principalKeys = []string{"security.protocol", "sasl.jaas.config", "sasl.mechanism"}
-
-// ClientOverrides reads a connector's overrides for its clients of a kind over the
-// worker's own settings for them ("producer.linger.ms"), and reports every wrong one.
-func (c WorkerConfig) ClientOverrides(kind ClientKind, connector map[string]string) (ClientConfig, []*config.Error) {
-	var out ClientConfig
-	var errs []*config.Error
-	read := func(from map[string]string, prefix string, ours bool) {
-		for _, key := range slices.Sorted(maps.Keys(from)) {
-			name, ok := strings.CutPrefix(key, prefix)
-			if !ok || (ours && strings.HasPrefix(name, "override.")) {
-				continue
-			}
-			fail := func(err error) {
-				value := from[key]
-				if secretSetting(name) {
-					value = config.Hidden
-				}
-				errs = append(errs, &config.Error{Key: key, Value: value, Reason: err.Error()})
-			}
-			if !ours && (c.OverridePolicy == "None" || c.OverridePolicy == "Principal" && !slices.Contains(principalKeys, name)) {
-				fail(fmt.Errorf("The '%s' policy does not allow '%s' to be overridden in the connector configuration.", c.OverridePolicy, name))
-				continue
-			}
-			k, known := clientKeys[name]
-			switch {
-			case name == "bootstrap.servers" || name == "security.protocol" || strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "ssl."):
-				if !ours {
-					fail(fmt.Errorf("a connector cannot have a cluster or an identity of its own yet: remove it, or run the connector on a worker of that cluster"))
-				}
-			case !known:
-				out.Notices = append(out.Notices, key+" is ignored: our client has no such setting")
-			case k.apply == nil || !slices.Contains(k.kinds, kind):
-				reason := k.reason
-				if reason == "" {
-					reason = "it is no setting of a " + string(kind)
-				}
-				out.Notices = append(out.Notices, key+" is ignored: "+reason)
-			default:
-				if err := k.apply(&out, strings.TrimSpace(from[key])); err != nil {
-					fail(err)
-				}
-			}
-		}
-	}
-	read(c.Properties, string(kind)+".", true)
-	read(connector, string(kind)+".override.", false)
-	return out, errs
 }

@@ -122,6 +122,13 @@ type OffsetInfo struct {
 	Partition, Offset schema.Value
 }
 
+// A Signature is what a worker proves a request to another with: an HMAC of the body
+// under the group's session key.
+type Signature struct {
+	Algorithm string // "HmacSHA256"
+	MAC       []byte
+}
+
 // A NotFoundError names what there is none of. Its text is Connect's.
 type NotFoundError struct{ Msg string }
 
@@ -142,6 +149,16 @@ func (e *BadRequestError) Error() string { return e.Msg }
 type ConflictError struct{ Msg string }
 
 func (e *ConflictError) Error() string { return e.Msg }
+
+// A ForbiddenError says what the worker's settings, or a missing proof, forbid.
+type ForbiddenError struct{ Msg string }
+
+func (e *ForbiddenError) Error() string { return e.Msg }
+
+// An UnavailableError says what the worker does not have yet. Clients try again.
+type UnavailableError struct{ Msg string }
+
+func (e *UnavailableError) Error() string { return e.Msg }
 
 // A ForwardError is a ConflictError for whom cannot forward: another worker must serve
 // the request, the one whose API is at URL.
@@ -168,7 +185,7 @@ type ConfigInfos struct {
 
 // ConfigInfo is one setting of a validation: what it is and what was given.
 type ConfigInfo struct {
-	Definition KeyInfo   `json:"definition"`
+	Definition *KeyInfo  `json:"definition"` // nil for a client's setting that nobody knows
 	Value      ValueInfo `json:"value"`
 }
 

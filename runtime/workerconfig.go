@@ -40,18 +40,17 @@ var (
 	flushTimeout  = config.Key[time.Duration]{Name: "offset.flush.timeout.ms", Doc: "Time that a commit of offsets may take before it is given up and tried again with the next.", Default: 5 * time.Second, Importance: config.Low, Check: config.AtLeast(time.Millisecond)}
 	taskGrace     = config.Key[time.Duration]{Name: "task.shutdown.graceful.timeout.ms", Doc: "Time in which all tasks that stop together may finish what they began.", Default: 5 * time.Second, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}
 
-	topicCreation  = config.Key[bool]{Name: "topic.creation.enable", Doc: "Whether source connectors' topic.creation.* settings are honoured.", Default: true, Importance: config.Low}
-	topicTracking  = config.Key[bool]{Name: "topic.tracking.enable", Doc: "Whether the topics that each connector uses are recorded.", Default: true, Importance: config.Low}
-	trackingReset  = config.Key[bool]{Name: "topic.tracking.allow.reset", Doc: "Whether clients may forget the topics that a connector used.", Default: true, Importance: config.Low}
-	overridePolicy = config.Key[string]{Name: "connector.client.config.override.policy", Doc: "Which client settings a connector may override: All, None or Principal.", Default: "All", Importance: config.Medium, Check: config.OneOf("All", "None", "Principal")}
-	autoRestart    = config.Key[bool]{Name: "auto.restart", Doc: "Whether connectors and tasks that failed are restarted by themselves where that can help.", Default: true}
-	fileRoots      = config.Key[[]string]{Name: "file.roots", Doc: "Folders whose files connectors may open. Default: the working directory and the folder files in the data directory."}
+	topicCreation = config.Key[bool]{Name: "topic.creation.enable", Doc: "Whether source connectors' topic.creation.* settings are honoured.", Default: true, Importance: config.Low}
+	topicTracking = config.Key[bool]{Name: "topic.tracking.enable", Doc: "Whether the topics that each connector uses are recorded.", Default: true, Importance: config.Low}
+	trackingReset = config.Key[bool]{Name: "topic.tracking.allow.reset", Doc: "Whether clients may forget the topics that a connector used.", Default: true, Importance: config.Low}
+	autoRestart   = config.Key[bool]{Name: "auto.restart", Doc: "Whether connectors and tasks that failed are restarted by themselves where that can help.", Default: true}
+	fileRoots     = config.Key[[]string]{Name: "file.roots", Doc: "Folders whose files connectors may open. Default: the working directory and the folder files in the data directory."}
 )
 
 var workerDef = config.Define(groupID, configTopic, configReplication, offsetTopic, offsetPartitions, offsetReplication,
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
-	flushInterval, flushTimeout, taskGrace, topicCreation, topicTracking, trackingReset, overridePolicy, autoRestart, fileRoots).
+	flushInterval, flushTimeout, taskGrace, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, fileRoots).
 	Merge(restDef).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
@@ -71,7 +70,7 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 // passedOn are keys that other parts of the process read, and beginnings of such keys, which
 // end in a point. Whatever nobody reads is reported: above all an identity, a sign-in or a
 // guarantee that an operator believes in must not be dropped without a word.
-var passedOn = []string{"bootstrap.servers", "producer.", "consumer.", "key.converter.", "value.converter.",
+var passedOn = []string{"bootstrap.servers", "producer.", "consumer.", "admin.", "key.converter.", "value.converter.",
 	"header.converter.", "config.storage.", "offset.storage.", "status.storage."}
 
 func isPassedOn(key string) bool {
@@ -91,8 +90,9 @@ type WorkerConfig struct {
 	OffsetFlushInterval, OffsetFlushTimeout       time.Duration
 	TaskGrace                                     time.Duration
 	TopicCreation, TopicTracking, TrackingReset   bool
-	OverridePolicy                                string
-	KeyConverter, ValueConverter, HeaderConverter string // class or alias; their settings are in Properties
+	OverridePolicy                                string   // a name or class of a policy; "" is All
+	OverrideAllowlist                             []string // client settings that the policy Allowlist lets through
+	KeyConverter, ValueConverter, HeaderConverter string   // class or alias; their settings are in Properties
 	AutoRestart                                   bool
 	FileRoots                                     []string
 	REST                                          RESTConfig
@@ -147,8 +147,8 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		Protocol:            strings.ToLower(connectProtocol.Get(v)),
 		OffsetFlushInterval: flushInterval.Get(v), OffsetFlushTimeout: flushTimeout.Get(v), TaskGrace: taskGrace.Get(v),
 		TopicCreation: topicCreation.Get(v), TopicTracking: topicTracking.Get(v), TrackingReset: trackingReset.Get(v),
-		OverridePolicy: overridePolicy.Get(v),
-		KeyConverter:   string(keyConverter.Get(v)), ValueConverter: string(valueConverter.Get(v)), HeaderConverter: string(headerConverter.Get(v)),
+		OverridePolicy: overridePolicy.Get(v), OverrideAllowlist: overrideAllowlist.Get(v),
+		KeyConverter: string(keyConverter.Get(v)), ValueConverter: string(valueConverter.Get(v)), HeaderConverter: string(headerConverter.Get(v)),
 		AutoRestart: autoRestart.Get(v),
 		FileRoots:   fileRoots.Get(v),
 		REST:        parseREST(v),
@@ -164,6 +164,11 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 			errs = append(errs, t.Errorf(v, "%s names the same topic; each internal topic needs one of its own", other))
 		}
 		topics[name] = t.Name
+	}
+	for _, kind := range []ClientKind{Producer, Consumer, Admin} {
+		own, wrong := c.ClientOverrides(kind, nil)
+		errs = append(errs, wrong...)
+		c.Notices = append(c.Notices, own.Notices...)
 	}
 	ignored := workerDef.Ignored()
 	for _, k := range slices.Sorted(maps.Keys(properties)) {

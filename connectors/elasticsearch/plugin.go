@@ -39,7 +39,16 @@ type sink struct {
 	v  config.Values
 }
 
-var _ connectors.Validator = (*sink)(nil)
+var (
+	_ connectors.Validator         = (*sink)(nil)
+	_ connectors.SinkOffsetAlterer = (*sink)(nil)
+)
+
+// AlterOffsets implements connectors.SinkOffsetAlterer: the group's offsets are all
+// there are. Documents that are indexed again keep the newest version.
+func (s *sink) AlterOffsets(context.Context, map[connectors.TopicPartition]*int64) (bool, error) {
+	return true, nil
+}
 
 // Tasks plans max copies: partitions are shared out among them.
 func (s *sink) Tasks(_ context.Context, max int) ([]map[string]string, error) {

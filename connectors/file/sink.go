@@ -23,7 +23,15 @@ type sink struct {
 	path string
 }
 
-var _ connectors.Validator = (*sink)(nil)
+var (
+	_ connectors.Validator         = (*sink)(nil)
+	_ connectors.SinkOffsetAlterer = (*sink)(nil)
+)
+
+// AlterOffsets implements connectors.SinkOffsetAlterer: a file keeps no offsets.
+func (s *sink) AlterOffsets(context.Context, map[connectors.TopicPartition]*int64) (bool, error) {
+	return true, nil
+}
 
 func newSink(cc connectors.Context, v config.Values) (connectors.Sink, error) {
 	return &sink{cc: cc, v: v, path: sinkFile.Get(v)}, nil

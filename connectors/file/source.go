@@ -75,30 +75,51 @@ func (s *source) ExactlyOnce() bool { return s.path != "" }
 // Boundaries implements connectors.Guarantees.
 func (s *source) Boundaries() bool { return false }
 
-// AlterOffsets implements connectors.OffsetAlterer with Kafka's rules and texts. A
-// null offset may be anything's, so that garbage can be removed.
-func (s *source) AlterOffsets(_ context.Context, offsets []connectors.Offset) error {
+// AlterOffsets implements connectors.OffsetAlterer with Kafka's rules and texts, and
+// with ours for what we store beside the position. A null offset may be anything's, so
+// that garbage can be removed.
+func (s *source) AlterOffsets(_ context.Context, offsets []connectors.Offset) (bool, error) {
 	if s.path == "" {
-		return kafkaText("Offsets cannot be modified if the 'file' configuration is unspecified. " +
+		return false, kafkaText("Offsets cannot be modified if the 'file' configuration is unspecified. " +
 			"This is because stdin is used for input and offsets are not tracked.")
 	}
 	for _, o := range offsets {
 		if o.Position.IsNull() {
 			continue
 		}
-		pos, ok := o.Position.Lookup(positionKey)
-		switch {
-		case !ok:
-			return kafkaText("Offset objects should either be null or contain the key 'position'")
-		case pos.Kind() != schema.Int64:
-			return kafkaText("The value for the 'position' key in the offset is expected to be a Long value")
-		case pos.Int() < 0:
-			return kafkaText("The value for the 'position' key in the offset should be a non-negative value")
-		case o.Partition.IsNull():
-			return kafkaText("Partition objects cannot be null")
+		if err := alterable(o); err != nil {
+			return false, err
 		}
-		if _, ok := o.Partition.Lookup(filenameKey); !ok {
-			return kafkaText("Partition objects should contain the key 'filename'")
+	}
+	return true, nil
+}
+
+func alterable(o connectors.Offset) error {
+	pos, ok := o.Position.Lookup(positionKey)
+	switch {
+	case !ok:
+		return kafkaText("Offset objects should either be null or contain the key 'position'")
+	case !isInteger(pos):
+		return kafkaText("The value for the 'position' key in the offset is expected to be a Long value")
+	case pos.Int() < 0:
+		return kafkaText("The value for the 'position' key in the offset should be a non-negative value")
+	case o.Partition.IsNull():
+		return kafkaText("Partition objects cannot be null")
+	}
+	if name, ok := o.Partition.Lookup(filenameKey); !ok {
+		return kafkaText("Partition objects should contain the key 'filename'")
+	} else if name.Kind() != schema.String {
+		return kafkaText("The value for the 'filename' key in the partition is expected to be a text")
+	}
+	if len(o.Partition.Entries()) > 1 {
+		return kafkaText("Partition objects should contain the key 'filename' and no other")
+	}
+	if ino, ok := o.Position.Lookup(inodeKey); ok && !isInteger(ino) {
+		return kafkaText("The value for the 'inode' key in the offset is expected to be a Long value")
+	}
+	if print, ok := o.Position.Lookup(fingerprintKey); ok {
+		if _, ok := parseFingerprint(print.Str()); print.Kind() != schema.String || !ok {
+			return kafkaText("The value for the 'fingerprint' key in the offset is expected to be a fingerprint as it was stored; leave it out and the file at hand is taken")
 		}
 	}
 	return nil

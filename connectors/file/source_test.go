@@ -491,9 +491,13 @@ func TestAlterOffsets(t *testing.T) {
 		{"negative", file, obj("position", schema.Int64Value(-1)), "The value for the 'position' key in the offset should be a non-negative value"},
 		{"no partition", schema.Value{}, obj("position", schema.Int64Value(4)), "Partition objects cannot be null"},
 		{"no file name", obj("nope", schema.StringValue("x")), obj("position", schema.Int64Value(4)), "Partition objects should contain the key 'filename'"},
+		{"a number for a file name", obj("filename", schema.Int64Value(1)), obj("position", schema.Int64Value(4)), "The value for the 'filename' key in the partition is expected to be a text"},
+		{"a fraction", file, obj("position", schema.Float64Value(1.5)), "The value for the 'position' key in the offset is expected to be a Long value"},
+		{"a stored inode that is none", file, schema.MapValue([]schema.Entry{{Key: schema.StringValue("position"), Value: schema.Int64Value(4)}, {Key: schema.StringValue("inode"), Value: schema.StringValue("x")}}),
+			"The value for the 'inode' key in the offset is expected to be a Long value"},
 	} {
-		err := s.(connectors.OffsetAlterer).AlterOffsets(context.Background(), []connectors.Offset{{Partition: c.partition, Position: c.position}})
-		if c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
+		done, err := s.(connectors.OffsetAlterer).AlterOffsets(context.Background(), []connectors.Offset{{Partition: c.partition, Position: c.position}})
+		if done != (c.want == "") || c.want == "" && err != nil || c.want != "" && (err == nil || err.Error() != c.want) {
 			t.Errorf("%s: got %v", c.name, err)
 		}
 	}

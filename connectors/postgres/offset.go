@@ -1,11 +1,15 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pglogrepl"
 
+	"millrace/connectors"
 	"millrace/connectors/cdc"
 	"millrace/schema"
 )
@@ -116,3 +120,49 @@ func parsePosition(v schema.Value) (p position, ok bool, err error) {
 func (p position) before(q position) bool {
 	return p.commit < q.commit || p.commit == q.commit && p.events < q.events
 }
+
+// AlterOffsets implements connectors.OffsetAlterer. The server's slot keeps a position
+// of its own, which no offset moves back: so done is never said. A null position may
+// be anything's, so that garbage can be removed.
+func (s *source) AlterOffsets(_ context.Context, offsets []connectors.Offset) (bool, error) {
+	ours := cdc.ServerPartition(strings.TrimSpace(keyTopicPrefix.Get(s.v)))
+	for _, o := range offsets {
+		if o.Position.IsNull() {
+			continue
+		}
+		if !schema.EqualValues(o.Partition, ours) {
+			return false, fmt.Errorf("the source partition of this connector is {\"server\": %q} and no other: correct the key 'server'", keyTopicPrefix.Get(s.v))
+		}
+		for _, key := range slices.Sorted(maps.Keys(offsetTypes)) {
+			want := offsetTypes[key]
+			v, there := o.Position.Lookup(key)
+			if there && !want.is(v) {
+				return false, fmt.Errorf("the value for the '%s' key in the offset is expected to be %s", key, want.what)
+			}
+		}
+		if _, _, err := parsePosition(o.Position); err != nil {
+			return false, fmt.Errorf("the offset cannot be resumed at: %w", err)
+		}
+	}
+	return false, nil
+}
+
+// An offsetType is what a key of an offset may hold.
+type offsetType struct {
+	what string
+	is   func(schema.Value) bool
+}
+
+var (
+	offsetNumber = offsetType{"a number that is not negative", func(v schema.Value) bool {
+		return v.Kind() >= schema.Int8 && v.Kind() <= schema.Int64 && v.Int() >= 0
+	}}
+	offsetAnyNumber = offsetType{"a number", func(v schema.Value) bool { return v.Kind() >= schema.Int8 && v.Kind() <= schema.Int64 }}
+	offsetText      = offsetType{"a text", func(v schema.Value) bool { return v.Kind() == schema.String }}
+	offsetTruth     = offsetType{"true or false", func(v schema.Value) bool { return v.Kind() == schema.Bool }}
+	offsetTypes     = map[string]offsetType{
+		offLSN: offsetNumber, offProc: offsetNumber, offCommit: offsetNumber, offXID: offsetNumber, offEvents: offsetNumber, offMicros: offsetAnyNumber,
+		offMessage: offsetText, offLastRecord: offsetTruth, offCompleted: offsetTruth,
+		offSnapshot: {"a text, true or false", func(v schema.Value) bool { return offsetText.is(v) || offsetTruth.is(v) }},
+	}
+)

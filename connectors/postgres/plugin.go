@@ -32,8 +32,9 @@ type source struct {
 }
 
 var (
-	_ connectors.Validator  = (*source)(nil)
-	_ connectors.Guarantees = (*source)(nil)
+	_ connectors.Validator     = (*source)(nil)
+	_ connectors.Guarantees    = (*source)(nil)
+	_ connectors.OffsetAlterer = (*source)(nil)
 )
 
 func newSource(cc connectors.Context, v config.Values) (connectors.Source, error) {

@@ -2,20 +2,15 @@ package herder
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kadm"
-	"github.com/twmb/franz-go/pkg/kerr"
-
 	"millrace/log"
 	"millrace/runtime"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
-	"millrace/schema"
 )
 
 // ClusterID is the log's id.
@@ -110,51 +105,6 @@ func (h *Herder) Tasks(_ context.Context, name string) ([]runtime.TaskInfo, erro
 	return out, nil
 }
 
-// Offsets are the positions of a source's partitions, or of a sink's topic partitions.
-func (h *Herder) Offsets(ctx context.Context, name string) ([]runtime.OffsetInfo, error) {
-	c, err := h.connector(name)
-	if err != nil {
-		return nil, err
-	}
-	out := []runtime.OffsetInfo{}
-	if h.typeOf(c.Config) != runtime.SinkType {
-		if err := h.offsets.ReadToEnd(ctx); err != nil {
-			return nil, err
-		}
-		for _, o := range h.offsets.All(name) {
-			out = append(out, runtime.OffsetInfo{Partition: o.Partition, Offset: o.Position})
-		}
-		return out, nil
-	}
-	over, _ := h.cfg.Worker.ClientOverrides(runtime.Consumer, c.Config)
-	group := over.Group
-	if group == "" {
-		group = "connect-" + name
-	}
-	found, err := h.cfg.Log.Admin().FetchOffsets(ctx, group)
-	if err != nil && !errors.Is(err, kerr.GroupIDNotFound) {
-		return nil, fmt.Errorf("offsets of consumer group %s: %w", group, err)
-	}
-	for _, o := range found.Sorted() {
-		if o.Err != nil {
-			return nil, fmt.Errorf("offsets of consumer group %s: %w", group, o.Err)
-		}
-		out = append(out, sinkOffset(o.Offset))
-	}
-	return out, nil
-}
-
-func sinkOffset(o kadm.Offset) runtime.OffsetInfo {
-	str := schema.StringValue
-	return runtime.OffsetInfo{
-		Partition: schema.MapValue([]schema.Entry{
-			{Key: str("kafka_partition"), Value: schema.Int32Value(o.Partition)},
-			{Key: str("kafka_topic"), Value: str(o.Topic)},
-		}),
-		Offset: schema.MapValue([]schema.Entry{{Key: str("kafka_offset"), Value: schema.Int64Value(o.At)}}),
-	}
-}
-
 // mustLead refuses what only the leader may do, and says who leads.
 func (h *Herder) mustLead(ctx context.Context) error {
 	var err error
@@ -176,6 +126,17 @@ func (h *Herder) mustLead(ctx context.Context) error {
 
 // PutConfig validates a configuration and stores it. See rest.Herder.
 func (h *Herder) PutConfig(ctx context.Context, name string, conf map[string]string, initial runtime.TargetState, allowReplace bool) (runtime.ConnectorInfo, bool, error) {
+	return h.putConfig(ctx, name, conf, initial, func(now *store.Connector) error {
+		if now != nil && !allowReplace {
+			return &runtime.ExistsError{Name: name}
+		}
+		return nil
+	})
+}
+
+// putConfig is PutConfig; allow is asked at last, while nobody else writes, about the
+// connector as it is now, nil for none.
+func (h *Herder) putConfig(ctx context.Context, name string, conf map[string]string, initial runtime.TargetState, allow func(now *store.Connector) error) (runtime.ConnectorInfo, bool, error) {
 	none := runtime.ConnectorInfo{}
 	if own, ok := conf[settings.Name.Name]; ok && own != name {
 		return none, false, runtime.BadRequest("Connector name configuration (%s) doesn't match connector name in the URL (%s)", own, name)
@@ -192,23 +153,17 @@ func (h *Herder) PutConfig(ctx context.Context, name string, conf map[string]str
 	if text := settings.ErrorText(infos); text != "" {
 		return none, false, runtime.BadRequest("%s", text)
 	}
-	if over, _ := h.cfg.Worker.ClientOverrides(runtime.Consumer, conf); h.typeOf(conf) == runtime.SinkType {
-		group := over.Group
-		if group == "" {
-			group = "connect-" + name
-		}
-		if group == h.cfg.Worker.GroupID {
-			return none, false, runtime.BadRequest("Consumer group for sink connector named %s conflicts with Connect worker group %s", name, group)
-		}
+	if group := h.cfg.Worker.SinkGroup(name, conf); h.typeOf(conf) == runtime.SinkType && group == h.cfg.Worker.GroupID {
+		return none, false, runtime.BadRequest("Consumer group for sink connector named %s conflicts with Connect worker group %s", name, group)
 	}
 	release, err := h.lockConfigs(ctx)
 	if err != nil {
 		return none, false, err
 	}
 	defer release()
-	_, there := h.configs.Now().Connectors[name]
-	if there && !allowReplace {
-		return none, false, &runtime.ExistsError{Name: name}
+	was := h.configs.Now().Connectors[name]
+	if err := allow(was); err != nil {
+		return none, false, err
 	}
 	if err := h.configs.PutConnector(ctx, name, conf, initial); err != nil {
 		return none, false, err
@@ -217,7 +172,7 @@ func (h *Herder) PutConfig(ctx context.Context, name string, conf map[string]str
 	if err != nil {
 		return none, false, err // deleted at once
 	}
-	return h.info(c), !there, nil
+	return h.info(c), was == nil, nil
 }
 
 // Delete removes a connector. Its offsets stay, as in Connect.
@@ -349,24 +304,7 @@ func (h *Herder) Restart(ctx context.Context, name string, includeTasks, onlyFai
 
 // Validate describes every setting of a configuration and what is wrong with it.
 func (h *Herder) Validate(ctx context.Context, conf map[string]string) (runtime.ConfigInfos, error) {
-	infos, err := h.validator.Validate(ctx, conf)
-	if err != nil {
-		return infos, err
-	}
-	kind := runtime.Producer
-	if h.typeOf(conf) == runtime.SinkType {
-		kind = runtime.Consumer
-	}
-	_, errs := h.cfg.Worker.ClientOverrides(kind, conf)
-	for _, e := range errs {
-		value := e.Value
-		infos.ErrorCount++
-		infos.Configs = append(infos.Configs, runtime.ConfigInfo{
-			Definition: runtime.KeyInfo{Name: e.Key, Type: "STRING", Importance: "MEDIUM", OrderInGroup: -1, Width: "NONE", DisplayName: e.Key, Dependents: []string{}},
-			Value:      runtime.ValueInfo{Name: e.Key, Value: &value, RecommendedValues: []string{}, Errors: []string{e.Error()}, Visible: true},
-		})
-	}
-	return infos, nil
+	return h.validator.Validate(ctx, conf)
 }
 
 // Plugins lists the plugins.

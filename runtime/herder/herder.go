@@ -150,7 +150,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 		return nil, fmt.Errorf("client of the group of workers: %w", err)
 	}
 	h.worker = worker.New(worker.Config{
-		Log: c.Log, Plugins: c.Plugins, Worker: c.Worker, Files: c.Files, Offsets: h.offsets, Logger: h.lg, Used: h.topicUsed,
+		Log: c.Log, Plugins: c.Plugins, Worker: c.Worker, Files: c.Files, Offsets: h.offsets, Logger: h.lg, Used: h.topicUsed, Forgotten: &h.statuses.Forgotten,
 	})
 	h.validator = &settings.Validator{Plugins: c.Plugins, Worker: c.Worker, Context: func(name string) connectors.Context { return h.worker.Context(name, -1) }}
 	h.member = &member{

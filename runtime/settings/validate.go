@@ -122,7 +122,9 @@ func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtim
 	a.add(errs...)
 	ownKeys := slices.DeleteFunc(describeAll(c.Config), func(k runtime.KeyInfo) bool { _, is := def.Info(k.Name); return is })
 	a.values(own, ownKeys)
-	if len(a.errs) == 0 {
+	checkLogins(a)
+	clients, clientErrors := d.overrides(a, c.sink, c.sink && DeadLetterTopic.Get(v) != "")
+	if len(a.errs) == 0 && clientErrors == 0 {
 		d.look(ctx, a, c, own)
 	}
 	keys := slices.Concat(sharedKeys, chainKeys, ownKeys)
@@ -131,7 +133,10 @@ func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtim
 		ks := d.converterKeys(a, half)
 		keys, names = append(keys, ks...), groups(ks, names)
 	}
-	return a.infos(raw[ConnectorClass.Name], names, keys), nil
+	infos := a.infos(raw[ConnectorClass.Name], names, keys)
+	infos.Configs = append(infos.Configs, clients...)
+	infos.ErrorCount += clientErrors
+	return infos, nil
 }
 
 // look lets the connector itself say what is wrong.
@@ -341,7 +346,7 @@ func (a *answer) infos(class string, groups []string, keys []runtime.KeyInfo) ru
 		v.RecommendedValues = append(v.RecommendedValues, a.recommended[k.Name]...)
 		v.Errors = append(v.Errors, a.errs[k.Name]...)
 		out.ErrorCount += len(v.Errors)
-		out.Configs = append(out.Configs, runtime.ConfigInfo{Definition: k, Value: v})
+		out.Configs = append(out.Configs, runtime.ConfigInfo{Definition: &k, Value: v})
 	}
 	// An error about a key that is listed nowhere is not lost.
 	for _, key := range slices.Sorted(maps.Keys(a.errs)) {
@@ -350,7 +355,7 @@ func (a *answer) infos(class string, groups []string, keys []runtime.KeyInfo) ru
 		}
 		out.ErrorCount += len(a.errs[key])
 		out.Configs = append(out.Configs, runtime.ConfigInfo{
-			Definition: runtime.KeyInfo{Name: key, Type: string(config.StringType), Importance: string(config.Low), OrderInGroup: -1, Width: string(config.NoWidth), DisplayName: key, Dependents: []string{}},
+			Definition: &runtime.KeyInfo{Name: key, Type: string(config.StringType), Importance: string(config.Low), OrderInGroup: -1, Width: string(config.NoWidth), DisplayName: key, Dependents: []string{}},
 			Value:      runtime.ValueInfo{Name: key, RecommendedValues: []string{}, Errors: a.errs[key], Visible: true},
 		})
 	}

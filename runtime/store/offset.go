@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -65,6 +67,23 @@ func (o *Offsets) All(connector string) []connectors.Offset {
 		out = append(out, p.at[key])
 	}
 	return out
+}
+
+// AllOf are the offsets stored for a connector in several topics, read to their ends:
+// of a source partition that several have, the first one's.
+func AllOf(ctx context.Context, connector string, stores ...*Offsets) ([]connectors.Offset, error) {
+	var out []connectors.Offset
+	for i, s := range stores {
+		if err := s.ReadToEnd(ctx); err != nil {
+			return nil, err
+		}
+		for _, at := range s.All(connector) {
+			if i == 0 || !slices.ContainsFunc(out, func(have connectors.Offset) bool { return schema.EqualValues(have.Partition, at.Partition) }) {
+				out = append(out, at)
+			}
+		}
+	}
+	return out, nil
 }
 
 func (o *Offsets) apply(records []*kgo.Record) {
@@ -181,6 +200,26 @@ func (c *Codec) Record(connector string, off connectors.Offset) (*kgo.Record, er
 		value = nil
 	}
 	return &kgo.Record{Key: key, Value: value}, nil
+}
+
+// Canonical is a text that two source partitions share where they are equal, in
+// whatever order their keys are.
+func (c *Codec) Canonical(partition schema.Value) (string, error) {
+	b, err := c.AppendKey(nil, "", sorted(partition))
+	return string(b), err
+}
+
+// sorted is v with the entries of its maps in the order of their keys.
+func sorted(v schema.Value) schema.Value {
+	if v.Kind() != schema.Map {
+		return v
+	}
+	entries := slices.Clone(v.Entries())
+	for i, e := range entries {
+		entries[i].Value = sorted(e.Value)
+	}
+	slices.SortStableFunc(entries, func(a, b schema.Entry) int { return strings.Compare(a.Key.Str(), b.Key.Str()) })
+	return schema.MapValue(entries)
 }
 
 // ParseKey takes a record's key apart.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -36,6 +37,8 @@ type TopicUse struct {
 // Statuses is the status topic. Reports are written in the background, in order, the
 // last one of each connector and task surely; they are seen here at once.
 type Statuses struct {
+	Forgotten atomic.Int64 // moves when the topic says that a topic use is forgotten
+
 	table *log.Table
 	lg    *slog.Logger
 
@@ -178,6 +181,12 @@ func (s *Statuses) PutTask(id runtime.TaskID, st Status) { s.put(taskKey(id), st
 // RemoveConnector forgets a connector's state and the topics it used.
 func (s *Statuses) RemoveConnector(name string) {
 	s.remove(connectorKey(name))
+	s.ForgetTopics(name)
+}
+
+// ForgetTopics forgets the topics that a connector used. Its tasks tell them anew when
+// they use them again.
+func (s *Statuses) ForgetTopics(name string) {
 	for _, u := range s.Topics(name) {
 		s.remove(topicKey(u.Topic, name))
 	}
@@ -320,7 +329,10 @@ func (s *Statuses) one(r *kgo.Record) error {
 			return fmt.Errorf("key %q: want status-topic-TOPIC:connector-NAME", key)
 		}
 		if r.Value == nil {
-			delete(s.topics[name], topic)
+			if _, known := s.topics[name][topic]; known {
+				delete(s.topics[name], topic)
+				s.Forgotten.Add(1)
+			}
 			return nil
 		}
 		var v struct {

@@ -38,7 +38,7 @@ type sinkTask struct {
 	gate    *gate
 	shaper  *shaper
 	letters *tolerance.DeadLetters // nil: none
-	used    func(topic string)
+	used    *uses
 	regex   *javatext.Regexp // of topics to read; nil where they are named
 	reset   string           // auto.offset.reset: earliest, latest or none
 	every   time.Duration
@@ -476,6 +476,13 @@ func (t *sinkTask) bounds(ctx context.Context, topics ...string) (b bounds, err 
 // put gives records to the sink. Those that it does not take yet stay pending.
 func (t *sinkTask) put(hard context.Context, records []schema.Record) error {
 	t.lastPut = time.Now()
+	if len(records) > 0 && t.used.stale() {
+		for i := range records {
+			if r := records[i].Origin; r != nil {
+				t.used.topic(r.Topic)
+			}
+		}
+	}
 	err := t.sink.Put(hard, records)
 	taken := len(records)
 	if err != nil {
@@ -593,7 +600,7 @@ func (t *sinkTask) openParts(ctx context.Context, at map[string]map[int32]kgo.Of
 		p.shown.committed.Store(committed)
 		p.done()
 		at[tp.Topic][tp.Partition] = kgo.NewOffset().At(from)
-		t.used(tp.Topic)
+		t.used.topic(tp.Topic)
 	}
 	return nil
 }

@@ -194,6 +194,9 @@ func (t *sourceTask) produce(ctx context.Context, from <-chan *slab) error {
 			continue
 		}
 		atomic.StoreInt32(&s.left, int32(s.n))
+		if t.topics.used.stale() {
+			t.topics.last = ""
+		}
 		for i := range s.recs[:s.n] {
 			r := &s.recs[i]
 			if r.Topic != t.topics.last {

@@ -24,7 +24,7 @@ type topics struct {
 	admin *kadm.Client
 	lg    *slog.Logger
 	as    creation
-	used  func(topic string) // called once for each
+	used  *uses
 
 	last string // of the goroutine that produces: the topic it used last
 
@@ -45,10 +45,8 @@ func (t *topics) ensure(ctx context.Context, name string) error {
 		t.mu.Lock()
 		t.known[name] = most
 		t.mu.Unlock()
-		if t.used != nil {
-			t.used(name)
-		}
 	}
+	t.used.topic(name)
 	t.last = name
 	return nil
 }

@@ -39,6 +39,8 @@ type Config struct {
 	Logger  *slog.Logger
 	// Used is called when a task uses a topic for the first time.
 	Used func(u store.TopicUse)
+	// Forgotten moves when topic uses are forgotten: tasks tell them anew. May be nil.
+	Forgotten *atomic.Int64
 }
 
 // A Worker makes connectors and tasks. Its methods may be called concurrently.
@@ -99,18 +101,8 @@ func (o offsets) Stored(ctx context.Context, partition schema.Value) (schema.Val
 
 // All implements connectors.OffsetReader.
 func (o offsets) All(ctx context.Context) ([]connectors.Offset, error) {
-	var out []connectors.Offset
-	for i, s := range o.stores {
-		if err := s.ReadToEnd(ctx); err != nil {
-			return nil, connectors.Retriable(err)
-		}
-		for _, at := range s.All(o.connector) {
-			if i == 0 || !slices.ContainsFunc(out, func(have connectors.Offset) bool { return schema.EqualValues(have.Partition, at.Partition) }) {
-				out = append(out, at)
-			}
-		}
-	}
-	return out, nil
+	out, err := store.AllOf(ctx, o.connector, o.stores...)
+	return out, connectors.Retriable(err)
 }
 
 // Plan has a connector plan its tasks. Each configuration names its task's class, as
@@ -409,13 +401,14 @@ func notices(lg *slog.Logger, list []string) {
 	}
 }
 
-// usedBy records that a task used a topic.
-func (w *Worker) usedBy(id runtime.TaskID) func(string) {
-	return func(topic string) {
-		if w.cfg.Used != nil && w.cfg.Worker.TopicTracking {
-			w.cfg.Used(store.TopicUse{Topic: topic, Connector: id.Connector, Task: id.Task, Discovered: time.Now().UnixMilli()})
-		}
+// usedBy records that a task uses topics.
+func (w *Worker) usedBy(id runtime.TaskID) *uses {
+	if w.cfg.Used == nil || !w.cfg.Worker.TopicTracking {
+		return nil
 	}
+	return &uses{forgotten: w.cfg.Forgotten, report: func(topic string) {
+		w.cfg.Used(store.TopicUse{Topic: topic, Connector: id.Connector, Task: id.Task, Discovered: time.Now().UnixMilli()})
+	}}
 }
 
 func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) int32, m *Meter) (*kgo.Client, error) {
