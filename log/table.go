@@ -66,10 +66,6 @@ func (l *Log) OpenTable(ctx context.Context, o TableOptions) (*Table, error) {
 		return nil, err
 	}
 	t := &Table{log: l, topic: o.Topic, apply: o.Apply, puts: make(chan *put), pos: map[int32]int64{}, moved: make(chan struct{})}
-	maxBatch := int32(1000012) // what clusters take by default
-	if l.Embedded() {
-		maxBatch = 15 << 20
-	}
 	var err error
 	t.cl, err = kgo.NewClient(append(l.ClientOpts(),
 		kgo.ClientID(l.cfg.clientID()+"-"+o.Topic),
@@ -80,7 +76,7 @@ func (l *Log) OpenTable(ctx context.Context, o TableOptions) (*Table, error) {
 		// Markers are not applied, but they move the position, which may end on one.
 		kgo.KeepControlRecords(),
 		kgo.ManualFlushing(),
-		kgo.ProducerBatchMaxBytes(maxBatch),
+		kgo.ProducerBatchMaxBytes(l.tableBatch()),
 		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.MaxBufferedRecords(2*putChunk),
 	)...)
@@ -105,6 +101,14 @@ func (l *Log) OpenTable(ctx context.Context, o TableOptions) (*Table, error) {
 		return nil, err
 	}
 	return t, nil
+}
+
+// tableBatch is the size of a table's largest batch: what clusters take by default.
+func (l *Log) tableBatch() int32 {
+	if l.Embedded() {
+		return 15 << 20
+	}
+	return 1000012
 }
 
 // Close ends the table. Puts that were not acknowledged fail. It waits for a running Apply.
@@ -182,6 +186,25 @@ func (t *Table) ReadToEnd(ctx context.Context) error {
 	}
 	var targets []kadm.ListedOffset
 	ends.Each(func(e kadm.ListedOffset) { targets = append(targets, e) })
+	return t.reach(ctx, targets)
+}
+
+// ReadTo returns when records that were written to the topic and committed are applied. To a cluster
+// the end that readers of committed records see comes a little later than the answer to a commit.
+func (t *Table) ReadTo(ctx context.Context, records ...*kgo.Record) error {
+	last := map[int32]int64{}
+	for _, r := range records {
+		last[r.Partition] = max(last[r.Partition], r.Offset+1)
+	}
+	targets := make([]kadm.ListedOffset, 0, len(last))
+	for p, end := range last {
+		targets = append(targets, kadm.ListedOffset{Topic: t.topic, Partition: p, Offset: end})
+	}
+	return t.reach(ctx, targets)
+}
+
+// reach returns when all before the targets is applied.
+func (t *Table) reach(ctx context.Context, targets []kadm.ListedOffset) error {
 	probe := time.NewTicker(100 * time.Millisecond)
 	defer probe.Stop()
 	stuck := map[int32]int64{} // positions at the last tick

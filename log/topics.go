@@ -39,11 +39,11 @@ func (l *Log) EnsureTopic(ctx context.Context, name string, partitions int32, re
 	case err != nil:
 		return fmt.Errorf("create topic %q: %w", name, err)
 	}
-	return l.awaitTopic(ctx, name)
+	return l.AwaitTopic(ctx, name)
 }
 
 func (l *Log) verifyTopic(ctx context.Context, name string, partitions int32, configs map[string]string) error {
-	if err := l.awaitTopic(ctx, name); err != nil {
+	if err := l.AwaitTopic(ctx, name); err != nil {
 		return err
 	}
 	topics, err := l.Admin().ListTopics(ctx, name)
@@ -92,8 +92,8 @@ func normalList(s string) string {
 	return strings.Join(slices.Sorted(maps.Keys(set)), ",")
 }
 
-// awaitTopic waits until every partition has a leader: on a cluster, that is later than creation.
-func (l *Log) awaitTopic(ctx context.Context, name string) error {
+// AwaitTopic returns when every partition of a topic has a leader: on a cluster, that is later than its creation.
+func (l *Log) AwaitTopic(ctx context.Context, name string) error {
 	for wait := 10 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		topics, err := l.Admin().ListTopics(ctx, name)
 		if err != nil {

@@ -40,6 +40,8 @@ var (
 	flushTimeout  = config.Key[time.Duration]{Name: "offset.flush.timeout.ms", Doc: "Time that a commit of offsets may take before it is given up and tried again with the next.", Default: 5 * time.Second, Importance: config.Low, Check: config.AtLeast(time.Millisecond)}
 	taskGrace     = config.Key[time.Duration]{Name: "task.shutdown.graceful.timeout.ms", Doc: "Time in which all tasks that stop together may finish what they began.", Default: 5 * time.Second, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}
 
+	exactlyOnce = config.Key[string]{Name: "exactly.once.source.support", Doc: "Whether sources' records and their offsets are written in one transaction: disabled, enabled, or preparing, through which all workers of a group go from the one to the other.", Default: "disabled", Importance: config.High, Check: config.OneOf("disabled", "preparing", "enabled")}
+
 	topicCreation = config.Key[bool]{Name: "topic.creation.enable", Doc: "Whether source connectors' topic.creation.* settings are honoured.", Default: true, Importance: config.Low}
 	topicTracking = config.Key[bool]{Name: "topic.tracking.enable", Doc: "Whether the topics that each connector uses are recorded.", Default: true, Importance: config.Low}
 	trackingReset = config.Key[bool]{Name: "topic.tracking.allow.reset", Doc: "Whether clients may forget the topics that a connector used.", Default: true, Importance: config.Low}
@@ -50,7 +52,7 @@ var (
 var workerDef = config.Define(groupID, configTopic, configReplication, offsetTopic, offsetPartitions, offsetReplication,
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
-	flushInterval, flushTimeout, taskGrace, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, fileRoots).
+	flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, fileRoots).
 	Merge(restDef).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
@@ -89,6 +91,7 @@ type WorkerConfig struct {
 	Protocol                                      string // sessioned, compatible or eager
 	OffsetFlushInterval, OffsetFlushTimeout       time.Duration
 	TaskGrace                                     time.Duration
+	ExactlyOnce                                   string // disabled, preparing or enabled
 	TopicCreation, TopicTracking, TrackingReset   bool
 	OverridePolicy                                string   // a name or class of a policy; "" is All
 	OverrideAllowlist                             []string // client settings that the policy Allowlist lets through
@@ -146,6 +149,7 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		SyncTimeout: syncTimeout.Get(v), UnsyncBackoff: unsyncBackoff.Get(v), RebalanceDelay: rebalanceDelay.Get(v),
 		Protocol:            strings.ToLower(connectProtocol.Get(v)),
 		OffsetFlushInterval: flushInterval.Get(v), OffsetFlushTimeout: flushTimeout.Get(v), TaskGrace: taskGrace.Get(v),
+		ExactlyOnce:   strings.ToLower(exactlyOnce.Get(v)),
 		TopicCreation: topicCreation.Get(v), TopicTracking: topicTracking.Get(v), TrackingReset: trackingReset.Get(v),
 		OverridePolicy: overridePolicy.Get(v), OverrideAllowlist: overrideAllowlist.Get(v),
 		KeyConverter: string(keyConverter.Get(v)), ValueConverter: string(valueConverter.Get(v)), HeaderConverter: string(headerConverter.Get(v)),
@@ -183,6 +187,18 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 	}
 	return c, errs
 }
+
+// ExactlyOnceSources reports whether source tasks write in transactions.
+func (c WorkerConfig) ExactlyOnceSources() bool { return c.ExactlyOnce == "enabled" }
+
+// TransactionalLeader reports whether the leader of the group writes in transactions.
+func (c WorkerConfig) TransactionalLeader() bool { return c.ExactlyOnce != "disabled" }
+
+// LeaderID is the transactional id of the group's leader, as in Connect.
+func (c WorkerConfig) LeaderID() string { return "connect-cluster-" + c.GroupID }
+
+// TransactionalID is a source task's transactional id, as in Connect.
+func (c WorkerConfig) TransactionalID(id TaskID) string { return c.GroupID + "-" + id.String() }
 
 // topicSettings are the topic settings below a prefix, without those of our own and
 // without cleanup.policy, which is always compact.

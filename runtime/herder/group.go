@@ -129,6 +129,13 @@ func (h *Herder) assigned(ctx context.Context, m membership, a assignment) error
 			return errBehind
 		}
 	}
+	if h.cfg.Worker.TransactionalLeader() {
+		if !m.leader {
+			h.configs.Follow()
+		} else if err := h.configs.Lead(ctx, h.cfg.Worker.LeaderID()); err != nil {
+			return fmt.Errorf("become the group's only writer of configurations: %w", err)
+		}
+	}
 	return h.do(ctx, func() {
 		h.at, h.leaderID, h.leaderURL, h.joined = m, a.leader, a.leaderURL, true
 		if a.version == 0 {

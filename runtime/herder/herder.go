@@ -102,7 +102,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 		cfg: c, lg: c.Logger, workerID: u.Host, url: strings.TrimSuffix(c.AdvertisedURL, "/") + "/",
 		mail: mailbox{wake: make(chan struct{}, 1)}, writing: make(chan struct{}, 1),
 		ready: make(chan struct{}), done: make(chan struct{}), left: make(chan struct{}),
-		state: state{conns: map[string]*connSlot{}, tasks: map[runtime.TaskID]*taskSlot{}},
+		state: state{conns: map[string]*connSlot{}, tasks: map[runtime.TaskID]*taskSlot{}, fencings: map[string]*fencing{}},
 	}
 	h.stopped, h.stop = context.WithCancel(context.Background())
 	for _, n := range c.Worker.Notices {
@@ -130,6 +130,10 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 		h.configs, errs[2] = store.OpenConfigs(ctx, c.Log, c.Worker.ConfigTopic, h.lg, store.Changes{
 			Changed: func(*store.Snapshot) { h.mail.post(func() {}) },
 			Restart: func(r store.Restart) { h.mail.post(func() { h.restartAsked(r) }) },
+			Fenced: func() {
+				h.lg.Warn("another worker has taken over as the group's leader; this one joins again", "transactional.id", c.Worker.LeaderID())
+				h.member.requestRejoin()
+			},
 		})
 	})
 	opened.Wait()
@@ -152,7 +156,8 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 	h.worker = worker.New(worker.Config{
 		Log: c.Log, Plugins: c.Plugins, Worker: c.Worker, Files: c.Files, Offsets: h.offsets, Logger: h.lg, Used: h.topicUsed, Forgotten: &h.statuses.Forgotten,
 	})
-	h.validator = &settings.Validator{Plugins: c.Plugins, Worker: c.Worker, Context: func(name string) connectors.Context { return h.worker.Context(name, -1) }}
+	h.validator = &settings.Validator{Plugins: c.Plugins, Worker: c.Worker, Context: func(name string) connectors.Context { return h.worker.Context(name, -1) },
+		ExactlyOnce: c.Worker.ExactlyOnceSources()}
 	h.member = &member{
 		cl: h.client, group: c.Worker.GroupID, protocols: protocolsFor(c.Worker.Protocol), session: c.Worker.SessionTimeout,
 		heartbeat: c.Worker.Heartbeat, rebalance: c.Worker.RebalanceTimeout, lg: h.lg, owner: h, rejoin: make(chan struct{}, 1),

@@ -69,13 +69,7 @@ func (h *Herder) offsetStores(ctx context.Context, c *store.Connector, write boo
 			return []*store.Offsets{h.offsets}, func() {}, nil
 		}
 	}
-	as := h.cfg.Worker.OffsetTopic
-	as.Name = topic
-	own, err := store.OpenOffsets(ctx, h.cfg.Log, as, h.lg)
-	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", settings.OffsetsTopic.Name, err)
-	}
-	return []*store.Offsets{own, h.offsets}, own.Close, nil
+	return h.worker.OffsetStores(ctx, c.Config, h.lg)
 }
 
 func (h *Herder) groupOffsets(ctx context.Context, group string) ([]kadm.OffsetResponse, error) {
@@ -226,6 +220,10 @@ func (h *Herder) stillStopped(ctx context.Context, was *store.Connector) (releas
 
 // alterSource stores a source's offsets; with reset it removes all that are stored.
 func (h *Herder) alterSource(ctx context.Context, c *store.Connector, wanted []connectors.Offset, reset bool) (done bool, err error) {
+	// No former task writes offsets any more, whichever worker it may live on.
+	if err := h.fenceNow(ctx, c.Name); err != nil {
+		return false, err
+	}
 	stores, closeStores, err := h.offsetStores(ctx, c, true)
 	if err != nil {
 		return false, err
@@ -253,6 +251,9 @@ func (h *Herder) alterSource(ctx context.Context, c *store.Connector, wanted []c
 		return false, err
 	}
 	defer release()
+	if err := h.fenceLocked(ctx, c.Name); err != nil { // had it run meanwhile
+		return false, err
+	}
 	for _, s := range stores {
 		if err := s.Put(ctx, c.Name, wanted); err != nil {
 			return false, fmt.Errorf("write offsets of connector %s: %w", c.Name, err)

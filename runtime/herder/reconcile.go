@@ -37,6 +37,7 @@ type state struct {
 	urls        map[string]string // of the members
 	owners      map[string]work   // what each has
 	keyUnderWay bool
+	fencings    map[string]*fencing
 }
 
 // outcome is what became of a part that failed, or of its restarts.
@@ -140,6 +141,7 @@ func (h *Herder) reconcileGroup(snap *store.Snapshot) {
 		}
 	}
 	h.refreshSessionKey()
+	h.reconcileFencing(snap)
 }
 
 func (h *Herder) reconcileConnectors(snap *store.Snapshot, want work) {
@@ -300,6 +302,7 @@ func (h *Herder) reconcileTasks(snap *store.Snapshot, want work) {
 		}
 		s := h.tasks[id]
 		switch {
+		case (s == nil || s.run == nil && !s.ended) && h.mustFence(c): // the leader's record comes
 		case s == nil:
 			s = &taskSlot{version: c.TasksVersion}
 			h.tasks[id] = s

@@ -162,9 +162,35 @@ func AwaitState(t testing.TB, h *herder.Herder, name string, task int, want runt
 // Records reads what is in a topic now, in the order of partitions and offsets.
 func Records(t testing.TB, l *log.Log, topic string) []*kgo.Record {
 	t.Helper()
+	return slices.DeleteFunc(read(t, l, topic, kgo.ReadUncommitted()), func(r *kgo.Record) bool { return r.Attrs.IsControl() })
+}
+
+// Committed is Records without those of transactions that are open or were aborted.
+func Committed(t testing.TB, l *log.Log, topic string) []*kgo.Record {
+	t.Helper()
+	return slices.DeleteFunc(read(t, l, topic, kgo.ReadCommitted()), func(r *kgo.Record) bool { return r.Attrs.IsControl() })
+}
+
+// Markers are the ends of transactions in a topic: true for a commit, false for an abort.
+func Markers(t testing.TB, l *log.Log, topic string) (commits []bool) {
+	t.Helper()
+	for _, r := range read(t, l, topic, kgo.ReadUncommitted()) {
+		if r.Attrs.IsControl() {
+			commits = append(commits, len(r.Key) >= 4 && r.Key[3] == 1)
+		}
+	}
+	return commits
+}
+
+// read reads a topic with its control records.
+func read(t testing.TB, l *log.Log, topic string, level kgo.IsolationLevel) []*kgo.Record {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Wait)
 	defer cancel()
-	ends, err := l.Admin().ListEndOffsets(ctx, topic)
+	ends, err := l.Admin().ListCommittedOffsets(ctx, topic)
+	if level == kgo.ReadUncommitted() {
+		ends, err = l.Admin().ListEndOffsets(ctx, topic)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +211,8 @@ func Records(t testing.TB, l *log.Log, topic string) []*kgo.Record {
 	if len(parts) == 0 {
 		return nil
 	}
-	cl, err := kgo.NewClient(append(l.ClientOpts(), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: parts}))...)
+	cl, err := kgo.NewClient(append(l.ClientOpts(), kgo.FetchIsolationLevel(level), kgo.KeepControlRecords(),
+		kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: parts}))...)
 	if err != nil {
 		t.Fatal(err)
 	}

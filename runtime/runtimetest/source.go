@@ -29,6 +29,8 @@ var (
 type Source struct {
 	// FailAt, PanicAt: the record before which it fails or panics, once for each run; -1 never.
 	FailAt, PanicAt atomic.Int64
+	// FailNow makes a run fail before its next batch.
+	FailNow atomic.Bool
 	// FailTask, where set before it runs, says which tasks fail and panic; all otherwise.
 	FailTask func(task int) bool
 	// Error is what it fails with.
@@ -37,6 +39,9 @@ type Source struct {
 	Deaf atomic.Bool
 	// Pause is the time between two batches, in nanoseconds.
 	Pause atomic.Int64
+	// Txn, where set before it runs, says what a batch that ends before record n means for
+	// the open transaction.
+	Txn func(n int64) connectors.Txn
 
 	Runs    atomic.Int64
 	Emitted atomic.Int64
@@ -116,6 +121,14 @@ type counting struct {
 	v config.Values
 }
 
+var _ connectors.Guarantees = (*counting)(nil)
+
+// ExactlyOnce implements connectors.Guarantees.
+func (c *counting) ExactlyOnce() bool { return true }
+
+// Boundaries implements connectors.Guarantees.
+func (c *counting) Boundaries() bool { return c.s.Txn != nil }
+
 // Tasks implements connectors.Source.
 func (c *counting) Tasks(_ context.Context, most int) ([]map[string]string, error) {
 	c.s.mu.Lock()
@@ -173,6 +186,9 @@ func (t *countingTask) Run(ctx context.Context, out connectors.Out) error {
 	key := schema.StringValue(fmt.Sprint(t.cc.Task))
 	prefix := sourceValue.Get(t.v)
 	for {
+		if s.FailNow.Load() {
+			return errors.New("the source was told to fail now")
+		}
 		var b connectors.Batch
 		for i := int32(0); i < sourceBatch.Get(t.v) && (count == 0 || n < count); i++ {
 			mayFail := s.FailTask == nil || s.FailTask(t.cc.Task)
@@ -194,6 +210,9 @@ func (t *countingTask) Run(ctx context.Context, out connectors.Out) error {
 		}
 		if len(b.Records) > 0 {
 			b.Offsets = []connectors.Offset{{Partition: partition(t.cc.Task), Position: position(n)}}
+			if s.Txn != nil {
+				b.Txn = s.Txn(n)
+			}
 			emitting := ctx
 			if s.Deaf.Load() {
 				emitting = context.Background()

@@ -37,6 +37,16 @@ type connector struct {
 	new  func(cc connectors.Context, v config.Values) (any, error)
 }
 
+// make makes the connector; its panic is an error.
+func (c connector) make(cc connectors.Context, v config.Values) (made any, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%s cannot be made: a bug in the connector: %v", c.Name, p)
+		}
+	}()
+	return c.new(cc, v)
+}
+
 // find is the connector that a configuration names.
 func (d *Validator) find(raw map[string]string) (connector, error) {
 	class, ok := raw[ConnectorClass.Name]
@@ -88,7 +98,7 @@ func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtim
 	if c.sink {
 		checkTopics(a, v)
 	} else {
-		d.checkExactlyOnce(a, v)
+		d.checkExactlyOnce(a, v, c)
 	}
 	defaults := d.checkClasses(a, v, c)
 	sharedKeys := describeAll(def)
@@ -148,7 +158,7 @@ func (d *Validator) look(ctx context.Context, a *answer, c connector, v config.V
 			a.fail(ConnectorClass.Name, fmt.Sprintf("%s cannot validate this configuration: a bug in the connector: %v", c.Name, p))
 		}
 	}()
-	made, err := c.new(d.Context(a.raw[Name.Name]), v)
+	made, err := c.make(d.Context(a.raw[Name.Name]), v)
 	if err != nil {
 		if e, ok := err.(*config.Error); ok {
 			a.add(e)
@@ -186,9 +196,38 @@ func checkTopics(a *answer, v config.Values) {
 	}
 }
 
-func (d *Validator) checkExactlyOnce(a *answer, v config.Values) {
-	if strings.EqualFold(ExactlyOnce.Get(v), "required") && !d.ExactlyOnce {
+// checkExactlyOnce asks the connector for its guarantees where the configuration
+// depends on them. The texts are Connect's.
+func (d *Validator) checkExactlyOnce(a *answer, v config.Values, c connector) {
+	required := strings.EqualFold(ExactlyOnce.Get(v), "required")
+	boundaries := strings.EqualFold(TransactionBoundary.Get(v), "connector")
+	if required && !d.ExactlyOnce {
 		a.fail(ExactlyOnce.Name, "This worker does not have exactly-once source support enabled.")
+	}
+	if !required && !boundaries {
+		return
+	}
+	own, errs := c.Config.Parse(a.raw)
+	if len(errs) > 0 {
+		return // they are reported, and what the connector guarantees depends on them
+	}
+	made, err := c.make(d.Context(a.raw[Name.Name]), own)
+	if err != nil {
+		return // look reports it
+	}
+	g, ok := made.(connectors.Guarantees)
+	switch {
+	case !required:
+	case !ok:
+		a.fail(ExactlyOnce.Name, "The connector does not implement the API required for preflight validation of exactly-once source support. "+
+			"Please consult the documentation for the connector to determine whether it supports exactly-once semantics, and then consider reconfiguring "+
+			"the connector to use the value \"requested\" for this property (which will disable this preflight check and allow the connector to be created).")
+	case !g.ExactlyOnce():
+		a.fail(ExactlyOnce.Name, "The connector does not support exactly-once semantics with the provided configuration.")
+	}
+	if boundaries && (!ok || !g.Boundaries()) {
+		a.fail(TransactionBoundary.Name, "The connector does not support connector-defined transaction boundaries with the given configuration. "+
+			"Please reconfigure it to use a different transaction boundary definition.")
 	}
 }
 

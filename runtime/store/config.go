@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -36,7 +37,17 @@ type Connector struct {
 	// anew. It is nil where the connector was not known then, as happens when
 	// compaction has removed the record that the commit followed.
 	Applied map[string]string
+
+	// FencedTasks is how many tasks the last fencing was followed by, -1 where there was
+	// none. Their producers may still be there.
+	FencedTasks int
+	// FencedVersion is the offset of that fencing's record, -1 where there was none.
+	FencedVersion int64
 }
+
+// PendingFencing reports whether tasks were planned since the last fencing: with
+// exactly-once delivery none of them starts before the next.
+func (c *Connector) PendingFencing() bool { return c.TasksVersion > c.FencedVersion }
 
 // Class is the connector's class or alias as its configuration says.
 func (c *Connector) Class() string { return c.Config["connector.class"] }
@@ -55,7 +66,6 @@ type Snapshot struct {
 	Offset     int64
 	Connectors map[string]*Connector
 	SessionKey *SessionKey
-	Fencings   map[string]int // task counts of the last zombie fencings
 }
 
 // Tasks are the ids of all tasks of all connectors, sorted.
@@ -83,6 +93,9 @@ type Changes struct {
 	Changed func(*Snapshot)               // connectors, tasks, target states, session key
 	Restart func(Restart)                 // never for what was asked before the store was opened
 	Logger  func(namespace, level string) // likewise
+	// Fenced is called when a leader's write shows that another worker leads now. Nothing
+	// is written then until Lead or Follow.
+	Fenced func()
 }
 
 // Configs is the config topic.
@@ -100,10 +113,24 @@ type Configs struct {
 	targets  map[string]runtime.TargetState
 	staged   map[string]map[int]map[string]string
 	commits  map[string]tasksRecord
-	fencings map[string]int
+	fencings map[string]fencing
 	key      *SessionKey
 
+	lead chan lead // of one; who writes takes it
+
 	once sync.Once
+}
+
+// lead is how this worker writes: w is the leader's, nil for others. One that was fenced
+// writes nothing more until it is told what it is now.
+type lead struct {
+	w      *log.TableWriter
+	fenced bool
+}
+
+type fencing struct {
+	tasks   int
+	version int64
 }
 
 type connRecord struct {
@@ -133,8 +160,9 @@ func newConfigs(lg *slog.Logger, changes Changes) *Configs {
 	c := &Configs{
 		lg: lg, changes: changes, offset: -1,
 		conns: map[string]connRecord{}, targets: map[string]runtime.TargetState{}, staged: map[string]map[int]map[string]string{},
-		commits: map[string]tasksRecord{}, fencings: map[string]int{},
+		commits: map[string]tasksRecord{}, fencings: map[string]fencing{}, lead: make(chan lead, 1),
 	}
+	c.lead <- lead{}
 	c.publish()
 	return c
 }
@@ -142,8 +170,40 @@ func newConfigs(lg *slog.Logger, changes Changes) *Configs {
 // Live says that from now on restarts and logger levels are acted on.
 func (c *Configs) Live() { c.live.Store(true) }
 
-// Close ends the store.
-func (c *Configs) Close() { c.once.Do(c.table.Close) }
+// Close ends the store. What is being written fails.
+func (c *Configs) Close() {
+	c.once.Do(func() {
+		c.table.Close()
+		c.Follow()
+	})
+}
+
+// Lead makes this the only worker that writes to the topic in transactions: whoever
+// did before is fenced. From then on every write is a transaction of its own. Who
+// leads already goes on.
+func (c *Configs) Lead(ctx context.Context, transactionalID string) error {
+	var was lead
+	select {
+	case was = <-c.lead:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if was.w != nil {
+		c.lead <- was
+		return nil
+	}
+	w, err := c.table.OpenWriter(ctx, transactionalID)
+	c.lead <- lead{w: w, fenced: err != nil}
+	return err
+}
+
+// Follow ends what Lead began.
+func (c *Configs) Follow() {
+	if was := <-c.lead; was.w != nil {
+		was.w.Close()
+	}
+	c.lead <- lead{}
+}
 
 // Now is the current snapshot.
 func (c *Configs) Now() *Snapshot { return c.now.Load() }
@@ -263,7 +323,7 @@ func (c *Configs) one(r *kgo.Record) (changed bool, err error) {
 		if v.Count == nil {
 			return false, fmt.Errorf("value of key %q: no task-count", key)
 		}
-		c.fencings[name] = *v.Count
+		c.fencings[name] = fencing{*v.Count, r.Offset}
 		return true, nil
 	}
 	if name, ok := strings.CutPrefix(key, "restart-connector-"); ok {
@@ -335,9 +395,12 @@ func (c *Configs) commit(name string, n int, offset int64) {
 }
 
 func (c *Configs) publish() {
-	s := &Snapshot{Offset: c.offset, Connectors: make(map[string]*Connector, len(c.conns)), SessionKey: c.key, Fencings: maps.Clone(c.fencings)}
+	s := &Snapshot{Offset: c.offset, Connectors: make(map[string]*Connector, len(c.conns)), SessionKey: c.key}
 	for name, r := range c.conns {
-		conn := &Connector{Name: name, Config: r.config, Version: r.version, Target: c.targets[name], TasksVersion: -1}
+		conn := &Connector{Name: name, Config: r.config, Version: r.version, Target: c.targets[name], TasksVersion: -1, FencedTasks: -1, FencedVersion: -1}
+		if f, ok := c.fencings[name]; ok {
+			conn.FencedTasks, conn.FencedVersion = f.tasks, f.version
+		}
 		if conn.Target == "" {
 			conn.Target = runtime.Started
 		}
@@ -367,10 +430,39 @@ func parseProperties(r *kgo.Record) (map[string]string, error) {
 
 // put writes records and returns when Now shows them.
 func (c *Configs) put(ctx context.Context, records ...*kgo.Record) error {
-	if err := c.table.Put(ctx, records...); err != nil {
+	var l lead
+	select {
+	case l = <-c.lead:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if l.w == nil && !l.fenced {
+		c.lead <- l // others may write at once
+		if err := c.table.Put(ctx, records...); err != nil {
+			return err
+		}
+		return c.table.ReadToEnd(ctx)
+	}
+	err := log.ErrFenced
+	if l.w != nil {
+		err = l.w.Put(ctx, records...)
+	}
+	fenced := errors.Is(err, log.ErrFenced)
+	if fenced && l.w != nil {
+		l.w.Close()
+		l = lead{fenced: true}
+		if c.changes.Fenced != nil {
+			c.changes.Fenced()
+		}
+	}
+	c.lead <- l
+	switch {
+	case fenced:
+		return fmt.Errorf("%w: %w", runtime.Conflict("Cannot complete request because another worker has become the leader of the group"), err)
+	case err != nil:
 		return err
 	}
-	return c.table.ReadToEnd(ctx)
+	return c.table.ReadTo(ctx, records...)
 }
 
 // PutConnector sets a connector's configuration and, where target is not empty, what
@@ -411,6 +503,12 @@ func (c *Configs) PutRestart(ctx context.Context, r Restart) error {
 	return c.put(ctx, restartRecord(r))
 }
 
+// PutFencing says that no producer of a connector's former tasks is left, and how many
+// tasks come now.
+func (c *Configs) PutFencing(ctx context.Context, name string, tasks int) error {
+	return c.put(ctx, fencingRecord(name, tasks))
+}
+
 // PutSessionKey makes a key known to all workers.
 func (c *Configs) PutSessionKey(ctx context.Context, k SessionKey) error {
 	return c.put(ctx, sessionKeyRecord(k))
@@ -447,6 +545,10 @@ func targetRecord(name string, t runtime.TargetState) *kgo.Record {
 
 func restartRecord(r Restart) *kgo.Record {
 	return record("restart-connector-"+r.Connector, fmt.Appendf(nil, `{"include-tasks":%t,"only-failed":%t}`, r.IncludeTasks, r.OnlyFailed))
+}
+
+func fencingRecord(name string, tasks int) *kgo.Record {
+	return record("tasks-fencing-"+name, fmt.Appendf(nil, `{"task-count":%d}`, tasks))
 }
 
 func sessionKeyRecord(k SessionKey) *kgo.Record {

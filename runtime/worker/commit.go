@@ -13,7 +13,8 @@ import (
 )
 
 // committer stores a source task's offsets with the task's own client and, only after
-// they are acknowledged, tells the task.
+// they are acknowledged, tells the task. Where the offsets travel in transactions it
+// only tells.
 type committer struct {
 	client    *kgo.Client
 	topics    []string // the first one decides where the source resumes
@@ -26,6 +27,7 @@ type committer struct {
 	interval  time.Duration
 	timeout   time.Duration
 	lg        *slog.Logger
+	stored    chan struct{} // of one: a transaction has stored offsets; nil where they are stored here
 
 	untold []keyed // stored, but the task's Commit failed
 }
@@ -45,6 +47,8 @@ func (c *committer) run(hard context.Context, stop <-chan struct{}) {
 		select {
 		case <-tick.C:
 			c.commit(hard)
+		case <-c.stored:
+			c.commit(hard)
 		case <-stop:
 			return
 		case <-hard.Done():
@@ -59,7 +63,7 @@ func (c *committer) commit(hard context.Context) {
 	if len(offsets) == 0 && len(c.untold) == 0 {
 		return
 	}
-	if len(offsets) > 0 {
+	if len(offsets) > 0 && c.stored == nil {
 		ctx, cancel := context.WithTimeout(hard, c.timeout)
 		begun := time.Now()
 		err := c.store(ctx, offsets)
@@ -100,18 +104,27 @@ func merged(old, newer []keyed) []keyed {
 
 func (c *committer) store(ctx context.Context, offsets []keyed) error {
 	for _, topic := range c.topics {
-		rs := make([]*kgo.Record, 0, len(offsets))
-		for _, o := range offsets {
-			r, err := c.codec.Record(c.connector, o.Offset)
-			if err != nil {
-				return err
-			}
-			r.Topic, r.Partition = topic, byKey
-			rs = append(rs, r)
+		rs, err := c.records(topic, offsets)
+		if err != nil {
+			return err
 		}
 		if err := c.client.ProduceSync(ctx, rs...).FirstErr(); err != nil {
 			return fmt.Errorf("write offsets to topic %q: %w", topic, err)
 		}
 	}
 	return nil
+}
+
+// records are offsets in the log's form.
+func (c *committer) records(topic string, offsets []keyed) ([]*kgo.Record, error) {
+	rs := make([]*kgo.Record, 0, len(offsets))
+	for _, o := range offsets {
+		r, err := c.codec.Record(c.connector, o.Offset)
+		if err != nil {
+			return nil, err
+		}
+		r.Topic, r.Partition = topic, byKey
+		rs = append(rs, r)
+	}
+	return rs, nil
 }

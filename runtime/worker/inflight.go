@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
@@ -13,11 +14,13 @@ import (
 // batch and all batches before it are acknowledged, since that is what a source
 // promises with it.
 type inflight struct {
-	most int64 // bytes on their way; a larger batch travels alone
+	most   int64         // bytes on their way; a larger batch travels alone
+	broken chan struct{} // closed when a record has failed: nothing is acknowledged behind it
 
 	mu      sync.Mutex // guards the fields below
 	queue   []*flight  // in the order of emission; the first one is not acknowledged
 	bytes   int64
+	err     error          // why broken is closed
 	ready   []keyed        // committable, one per source partition
 	at      map[string]int // index in ready by key
 	changed chan struct{}  // closed and replaced whenever a batch is acknowledged
@@ -29,6 +32,7 @@ type flight struct {
 	offsets []keyed
 	acked   bool
 
+	batches         int // of the source
 	polled, written int // records: what the source emitted, what of it goes to the log
 	m               *Meter
 	a               *activity
@@ -41,36 +45,71 @@ type keyed struct {
 }
 
 func newInflight(most int64) *inflight {
-	return &inflight{most: most, at: map[string]int{}, changed: make(chan struct{})}
+	return &inflight{most: most, broken: make(chan struct{}), at: map[string]int{}, changed: make(chan struct{})}
 }
 
 // add waits until there is room for a batch and puts it at the end.
 func (f *inflight) add(ctx context.Context, fl *flight) error {
 	var waits time.Time
+	err := f.when(ctx, func() bool {
+		if f.bytes > 0 && f.bytes+fl.bytes > f.most {
+			if waits.IsZero() {
+				waits = time.Now()
+			}
+			return false
+		}
+		f.push(fl)
+		return true
+	})
+	if err != nil {
+		return err
+	}
+	var waited time.Duration
+	if !waits.IsZero() {
+		waited = time.Since(waits)
+	}
+	fl.departs(waited)
+	return nil
+}
+
+// drain waits until every batch is acknowledged.
+func (f *inflight) drain(ctx context.Context) error {
+	return f.when(ctx, func() bool { return len(f.queue) == 0 })
+}
+
+// when waits until try, which is called under the lock, has succeeded. It ends early
+// with the failure of a record or with ctx.
+func (f *inflight) when(ctx context.Context, try func() bool) error {
 	for {
 		f.mu.Lock()
-		if f.bytes == 0 || f.bytes+fl.bytes <= f.most {
-			f.bytes += fl.bytes
-			f.queue = append(f.queue, fl)
-			f.mu.Unlock()
-			var waited time.Duration
-			if !waits.IsZero() {
-				waited = time.Since(waits)
-			}
-			fl.departs(waited)
-			return nil
+		done, err, changed := false, f.err, f.changed
+		if err == nil {
+			done = try()
 		}
-		changed := f.changed
 		f.mu.Unlock()
-		if waits.IsZero() {
-			waits = time.Now()
+		if done || err != nil {
+			return err
 		}
 		select {
 		case <-changed:
+		case <-f.broken:
 		case <-ctx.Done():
-			return ctx.Err()
+			return cmp.Or(f.failure(), ctx.Err()) // a record's failure explains more
 		}
 	}
+}
+
+// push puts a batch at the end, whether there is room or not. The caller has the lock.
+func (f *inflight) push(fl *flight) {
+	f.bytes += fl.bytes
+	f.queue = append(f.queue, fl)
+}
+
+// force is add for what must not wait.
+func (f *inflight) force(fl *flight) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.push(fl)
 }
 
 // ack says that all records of a batch are acknowledged.
@@ -91,6 +130,23 @@ func (f *inflight) ack(fl *flight) {
 	f.changed = make(chan struct{})
 }
 
+// fail says that a record could not be produced. The first one is remembered.
+func (f *inflight) fail(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.err == nil {
+		f.err = err
+		close(f.broken)
+	}
+}
+
+// failure is why broken is closed.
+func (f *inflight) failure() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.err
+}
+
 func (f *inflight) merge(offsets []keyed) {
 	for _, o := range offsets {
 		if i, ok := f.at[o.key]; ok {
@@ -100,6 +156,13 @@ func (f *inflight) merge(offsets []keyed) {
 		f.at[o.key] = len(f.ready)
 		f.ready = append(f.ready, o)
 	}
+}
+
+// settle adds offsets to those that take returns.
+func (f *inflight) settle(offsets []keyed) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.merge(offsets)
 }
 
 // take returns the committable offsets and forgets them.
@@ -120,22 +183,4 @@ func (f *inflight) giveBack(offsets []keyed) {
 	f.ready, f.at = nil, map[string]int{}
 	f.merge(offsets)
 	f.merge(newer)
-}
-
-// drain waits until every batch is acknowledged.
-func (f *inflight) drain(ctx context.Context) error {
-	for {
-		f.mu.Lock()
-		if len(f.queue) == 0 {
-			f.mu.Unlock()
-			return nil
-		}
-		changed := f.changed
-		f.mu.Unlock()
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -21,6 +22,44 @@ type journal struct {
 }
 
 var _ connectors.Journal = (*journal)(nil)
+
+// journals are what a task keeps beyond offsets, written with one client.
+type journals struct {
+	log  *log.Log
+	make func() (*kgo.Client, error) // makes a client where none is given
+
+	mu     sync.Mutex // guards the fields below
+	client *kgo.Client
+	made   bool
+}
+
+func (j *journals) open(ctx context.Context, topic string) (connectors.Journal, error) {
+	client, err := j.writer()
+	if err != nil {
+		return nil, err
+	}
+	return openJournal(ctx, j.log, client, topic)
+}
+
+func (j *journals) writer() (_ *kgo.Client, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.client == nil {
+		if j.client, err = j.make(); err != nil {
+			return nil, err
+		}
+		j.made = true
+	}
+	return j.client, nil
+}
+
+func (j *journals) close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.made {
+		j.client.Close()
+	}
+}
 
 // openJournal makes or verifies the topic of that name.
 func openJournal(ctx context.Context, l *log.Log, client *kgo.Client, topic string) (connectors.Journal, error) {

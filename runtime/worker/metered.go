@@ -113,7 +113,7 @@ func (fl *flight) arrived() {
 		return
 	}
 	fl.a.buffered.Add(-fl.bytes)
-	fl.a.acked.Add(1)
+	fl.a.acked.Add(int64(fl.batches))
 	fl.a.move()
 	fl.m.written.Add(int64(fl.written))
 	fl.m.writeRate.add(float64(fl.written))

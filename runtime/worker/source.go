@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/connectors"
+	"millrace/log"
 	"millrace/runtime/tolerance"
 )
 
@@ -30,13 +31,14 @@ type sourceTask struct {
 	topics   *topics
 	inflight *inflight
 	commits  *committer
+	txn      *transactions // nil: at least once
 	meter    *Meter
 	producer *ClientMeter
 	activity *activity
 	grace    time.Duration // for a source to end after the stages behind it failed
 
-	slabs  sync.Pool
-	broken chan error // of one: why a record could not be produced
+	emitted atomic.Int64 // batches that the source emitted and produce has not taken
+	slabs   sync.Pool
 }
 
 // run carries batches from the source to the log until ctx ends or a stage fails.
@@ -44,8 +46,12 @@ type sourceTask struct {
 // hard ends with the grace, or at once when the membership is lost: after it no
 // goroutine of this task can reach the log, however its source behaves.
 func (t *sourceTask) run(ctx, hard context.Context) error {
+	end, produce := t.client.Close, t.produce
+	if t.txn != nil {
+		end, produce = t.txn.close, func(_ context.Context, ready <-chan *slab) error { return t.txn.produce(hard, ready) }
+	}
 	defer t.client.Close()
-	defer context.AfterFunc(hard, t.client.Close)()
+	defer context.AfterFunc(hard, end)()
 	g, failed := errgroup.WithContext(hard)
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -60,7 +66,7 @@ func (t *sourceTask) run(ctx, hard context.Context) error {
 		defer close(ready)
 		return guard("shape", func() error { return t.shape(failed, read, ready) })
 	})
-	g.Go(func() error { return t.produce(failed, ready) }) // acknowledgements move the offsets
+	g.Go(func() error { return produce(failed, ready) }) // acknowledgements move the offsets
 	over, committed := make(chan struct{}), make(chan struct{})
 	go func() { defer close(committed); t.commits.run(hard, over) }()
 
@@ -81,7 +87,7 @@ func (t *sourceTask) run(ctx, hard context.Context) error {
 }
 
 func (t *sourceTask) read(reading, failed context.Context, to chan<- connectors.Batch) error {
-	err := t.source.Run(reading, &out{gate: t.gate, failed: failed, to: to})
+	err := t.source.Run(reading, &out{gate: t.gate, failed: failed, to: to, emitted: &t.emitted})
 	switch {
 	case reading.Err() != nil && (err == nil || errors.Is(err, context.Canceled)):
 		return nil
@@ -93,9 +99,10 @@ func (t *sourceTask) read(reading, failed context.Context, to chan<- connectors.
 
 // out is what a source task emits to.
 type out struct {
-	gate   *gate
-	failed context.Context
-	to     chan<- connectors.Batch
+	gate    *gate
+	failed  context.Context
+	to      chan<- connectors.Batch
+	emitted *atomic.Int64
 }
 
 // Emit implements connectors.Out.
@@ -103,52 +110,86 @@ func (o *out) Emit(ctx context.Context, b connectors.Batch) error {
 	if err := o.gate.wait(ctx, o.failed); err != nil {
 		return err
 	}
+	o.emitted.Add(1)
 	select {
 	case o.to <- b:
 		return nil
 	case <-ctx.Done():
+		o.emitted.Add(-1)
 		return ctx.Err()
 	case <-o.failed.Done():
+		o.emitted.Add(-1)
 		return fmt.Errorf("the task has ended: %w", context.Canceled)
 	}
 }
 
-// shape turns batches into the log's form.
+// shape turns batches into the log's form. What the producer does not take at once
+// grows by the batches behind it while it is small: many small ones cost no more than
+// few large ones.
 func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to chan<- *slab) error {
+	var s *slab // not handed on yet
 	for {
-		var b connectors.Batch
-		var more bool
-		select {
-		case b, more = <-from:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-		if !more {
-			return nil
-		}
-		s := t.slab(len(b.Records))
-		t.shaper.forget()
-		for i := range b.Records {
-			if err := t.shaper.add(ctx, s, b.Records[i], func() string { return position(&b, i) }); err != nil {
-				return err
+		in, out := from, to
+		if s == nil {
+			out = nil
+		} else {
+			select {
+			case to <- s:
+				s = nil
+				continue
+			default:
+			}
+			if !s.roomy() {
+				in = nil
 			}
 		}
-		for _, o := range b.Offsets {
-			key, err := t.commits.key(o)
-			if err != nil {
+		select {
+		case b, more := <-in:
+			if !more {
+				if s == nil {
+					return nil
+				}
+				from = nil // and so the slab is all there is
+				continue
+			}
+			if s == nil {
+				s = t.slab()
+			}
+			if err := t.add(ctx, s, &b); err != nil {
 				return err
 			}
-			s.flight.offsets = append(s.flight.offsets, keyed{key, o})
-		}
-		s.flight.bytes = s.size
-		s.flight.polled, s.flight.written, s.flight.m, s.flight.a = len(b.Records), s.n, t.meter, t.activity
-		select {
-		case to <- s:
-			t.activity.shapedOne()
+		case out <- s:
+			if s = nil; from == nil {
+				return nil
+			}
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// add shapes a batch into a slab.
+func (t *sourceTask) add(ctx context.Context, s *slab, b *connectors.Batch) error {
+	s.grow(len(b.Records))
+	t.shaper.forget()
+	for i := range b.Records {
+		if err := t.shaper.add(ctx, s, b.Records[i], func() string { return position(b, i) }); err != nil {
+			return err
+		}
+	}
+	for _, o := range b.Offsets {
+		key, err := t.commits.key(o)
+		if err != nil {
+			return err
+		}
+		s.flight.offsets = append(s.flight.offsets, keyed{key, o})
+	}
+	s.flight.bytes, s.txn = s.size, b.Txn
+	s.flight.polled += len(b.Records)
+	s.flight.written, s.flight.m, s.flight.a = s.n, t.meter, t.activity
+	s.flight.batches++
+	t.activity.shapedOne()
+	return nil
 }
 
 // position names a batch's record for messages.
@@ -162,13 +203,13 @@ func position(b *connectors.Batch, i int) string {
 	return fmt.Sprintf("record %d before offset %v", i, b.Offsets[len(b.Offsets)-1].Position)
 }
 
-func (t *sourceTask) slab(records int) *slab {
+func (t *sourceTask) slab() *slab {
 	s, _ := t.slabs.Get().(*slab)
 	if s == nil {
 		s = &slab{}
 		s.promise = func(r *kgo.Record, err error) { t.acked(s, r, err) }
 	}
-	s.reset(records)
+	s.reset()
 	return s
 }
 
@@ -180,58 +221,42 @@ func (t *sourceTask) produce(ctx context.Context, from <-chan *slab) error {
 		var more bool
 		select {
 		case s, more = <-from:
-		case err := <-t.broken:
-			return err
+		case <-t.inflight.broken:
+			return t.inflight.failure()
 		}
 		if !more {
-			break
+			return t.inflight.drain(ctx)
 		}
-		if err := t.inflight.add(ctx, s.flight); err != nil {
-			return t.why(err)
+		if err := t.send(ctx, s); err != nil {
+			return err
 		}
-		if s.n == 0 {
-			t.done(s)
-			continue
-		}
-		atomic.StoreInt32(&s.left, int32(s.n))
-		if t.topics.used.stale() {
-			t.topics.last = ""
-		}
-		for i := range s.recs[:s.n] {
-			r := &s.recs[i]
-			if r.Topic != t.topics.last {
-				if err := t.topics.ensure(ctx, r.Topic); err != nil {
-					return err
-				}
-			}
-			t.client.Produce(ctx, r, s.promise)
-		}
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	drained := make(chan error, 1)
-	go func() { drained <- t.inflight.drain(ctx) }()
-	select {
-	case err := <-drained:
-		return t.why(err)
-	case err := <-t.broken:
-		cancel(err)
-		<-drained
-		return err
 	}
 }
 
-// why is the failure of a record where there was one, since that explains more.
-func (t *sourceTask) why(err error) error {
-	if err == nil {
-		return nil
-	}
-	select {
-	case broken := <-t.broken:
-		return broken
-	default:
+// send hands a batch to the log's client, once there is room for it.
+func (t *sourceTask) send(ctx context.Context, s *slab) error {
+	t.emitted.Add(-int64(s.flight.batches))
+	if err := t.inflight.add(ctx, s.flight); err != nil {
 		return err
 	}
+	if s.n == 0 {
+		t.done(s)
+		return nil
+	}
+	atomic.StoreInt32(&s.left, int32(s.n))
+	if t.topics.used.stale() {
+		t.topics.last = ""
+	}
+	for i := range s.recs[:s.n] {
+		r := &s.recs[i]
+		if r.Topic != t.topics.last {
+			if err := t.topics.ensure(ctx, r.Topic); err != nil {
+				return err
+			}
+		}
+		t.client.Produce(ctx, r, s.promise)
+	}
+	return nil
 }
 
 // acked is called by the client for each record, from one goroutine at a time.
@@ -242,10 +267,7 @@ func (t *sourceTask) acked(s *slab, r *kgo.Record, err error) {
 	}
 	if err != nil {
 		s.failed = true // it never counts as acknowledged, nor does what follows it
-		select {
-		case t.broken <- err:
-		default:
-		}
+		t.inflight.fail(err)
 	}
 	if atomic.AddInt32(&s.left, -1) == 0 && !s.failed {
 		t.done(s)
@@ -272,6 +294,8 @@ func (t *sourceTask) refused(r *kgo.Record, err error) error {
 		err = fmt.Errorf("topic %s refuses the record: %w", r.Topic, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
 		return err
+	case log.Fenced(err):
+		return fenced(t.txn.id, err)
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
 		return fmt.Errorf("write to topic %s: %w; grant the right, then restart the task", r.Topic, err)
 	default:

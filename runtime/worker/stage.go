@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/connectors"
 	"millrace/runtime/tolerance"
 	"millrace/schema"
 	"millrace/schema/converters"
@@ -47,6 +48,7 @@ type slab struct {
 	flight  *flight // lives on in the queue when the slab is reused
 	left    int32   // records that are not acknowledged; atomic
 	failed  bool    // set by the client's one goroutine of promises
+	txn     connectors.Txn
 	promise func(*kgo.Record, error)
 }
 
@@ -56,19 +58,33 @@ const (
 	keptChunk = 4 << 20
 )
 
-func (s *slab) reset(records int) {
-	if cap(s.recs) < records {
-		s.recs = make([]kgo.Record, records)
-	}
-	s.recs = s.recs[:cap(s.recs)]
+func (s *slab) reset() {
 	if cap(s.chunk) > keptChunk {
 		s.chunk = nil
 	}
 	s.chunk = s.chunk[:0]
 	clear(s.headers)
 	s.headers = s.headers[:0]
-	s.n, s.size, s.failed = 0, 0, false
+	s.n, s.size, s.failed, s.txn = 0, 0, false, connectors.TxnNone
 	s.flight = &flight{}
+}
+
+// grow makes room for more records.
+func (s *slab) grow(records int) {
+	if len(s.recs) >= s.n+records {
+		return
+	}
+	if have := s.recs[:s.n]; cap(s.recs) < s.n+records {
+		s.recs = make([]kgo.Record, max(s.n+records, 2*cap(s.recs)))
+		copy(s.recs, have)
+	}
+	s.recs = s.recs[:cap(s.recs)]
+}
+
+// roomy reports whether another batch may join: half a batch is there at most, and no
+// transaction ends.
+func (s *slab) roomy() bool {
+	return s.n <= connectors.MaxBatchRecords/2 && s.size <= connectors.MaxBatchBytes/2 && s.txn == connectors.TxnNone
 }
 
 // next is the record to fill; take keeps it.

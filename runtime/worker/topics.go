@@ -22,6 +22,7 @@ const defaultMaxMessage = 1048588
 // batches may be.
 type topics struct {
 	admin *kadm.Client
+	await func(ctx context.Context, name string) error // that a topic can be used
 	lg    *slog.Logger
 	as    creation
 	used  *uses
@@ -66,6 +67,10 @@ func (t *topics) look(ctx context.Context, name string) (most int32, err error) 
 		switch {
 		case err == nil:
 			t.lg.Info("topic made", "topic", name)
+			// The client that writes asks a cluster once and then not for seconds.
+			if err := t.await(ctx, name); err != nil {
+				return 0, connectors.Retriable(err)
+			}
 		case errors.Is(err, kerr.InvalidReplicationFactor), errors.Is(err, kerr.InvalidConfig), errors.Is(err, kerr.InvalidPartitions):
 			return 0, connectors.BadConfig(fmt.Errorf("make topic %s as topic.creation.* says: %w %s", name, err, r.ErrMessage))
 		case errors.Is(err, kerr.TopicAlreadyExists):

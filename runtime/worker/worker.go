@@ -105,6 +105,32 @@ func (o offsets) All(ctx context.Context) ([]connectors.Offset, error) {
 	return out, connectors.Retriable(err)
 }
 
+// OffsetStores are where a source's offsets are kept: the topic of its own, where it
+// has one, and the worker's. As in Connect the first one that has an offset counts,
+// and what is stored goes to all. The caller closes them, the worker's stays open.
+func (w *Worker) OffsetStores(ctx context.Context, conf map[string]string, lg *slog.Logger) (stores []*store.Offsets, close func(), err error) {
+	stores, close = []*store.Offsets{w.cfg.Offsets}, func() {}
+	topic := strings.TrimSpace(conf[settings.OffsetsTopic.Name])
+	if topic == "" || topic == w.cfg.Offsets.Topic {
+		return stores, close, nil
+	}
+	as := w.cfg.Worker.OffsetTopic
+	as.Name = topic
+	own, err := store.OpenOffsets(ctx, w.cfg.Log, as, lg)
+	if err != nil {
+		return nil, close, connectors.Retriable(fmt.Errorf("%s: %w", settings.OffsetsTopic.Name, err))
+	}
+	return []*store.Offsets{own, w.cfg.Offsets}, own.Close, nil
+}
+
+func topicsOf(stores []*store.Offsets) []string {
+	out := make([]string, len(stores))
+	for i, s := range stores {
+		out[i] = s.Topic
+	}
+	return out
+}
+
 // Plan has a connector plan its tasks. Each configuration names its task's class, as
 // in Connect, so that a worker of either kind can run it.
 func (w *Worker) Plan(ctx context.Context, name string, conf map[string]string) (tasks []map[string]string, err error) {
@@ -336,30 +362,39 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	if err := wrong(errs); err != nil {
 		return err
 	}
-	tops := &topics{admin: w.cfg.Log.Admin(), lg: cc.Log, known: map[string]int32{}, used: w.usedBy(spec.ID)}
+	tops := &topics{admin: w.cfg.Log.Admin(), await: w.cfg.Log.AwaitTopic, lg: cc.Log, known: map[string]int32{}, used: w.usedBy(spec.ID)}
 	if w.cfg.Worker.TopicCreation {
 		if tops.as, err = newCreation(settings.TopicCreationGroups.Get(v), spec.Connector); err != nil {
 			return err
 		}
 	}
-	offsetTopics := []string{w.cfg.Offsets.Topic}
-	if topic := settings.OffsetsTopic.Get(v); topic != "" && topic != w.cfg.Offsets.Topic {
-		// As in Connect a connector's own offset topic comes first, and the worker's has
-		// the same: it stands in where the own one has none.
-		as := w.cfg.Worker.OffsetTopic
-		as.Name = topic
-		own, err := store.OpenOffsets(ctx, w.cfg.Log, as, cc.Log)
-		if err != nil {
-			return connectors.Retriable(fmt.Errorf("%s: %w", settings.OffsetsTopic.Name, err))
-		}
-		defer own.Close()
-		cc.Offsets = offsets{stores: []*store.Offsets{own, w.cfg.Offsets}, connector: spec.ID.Connector}
-		offsetTopics = []string{topic, w.cfg.Offsets.Topic}
-	}
-	client, err := w.producer("connector-producer-"+spec.ID.String(), overrides, tops.limit, t.Meter)
+	stores, closeStores, err := w.OffsetStores(ctx, spec.Connector, cc.Log)
 	if err != nil {
 		return err
 	}
+	defer closeStores()
+	cc.Offsets = offsets{stores: stores, connector: spec.ID.Connector}
+	var txn *transactions
+	var client *kgo.Client
+	if w.cfg.Worker.ExactlyOnceSources() {
+		txn, client, err = w.transactional(ctx, v, spec, overrides, tops.limit, t.Meter, cc.Log)
+	} else {
+		client, err = w.producer("connector-producer-"+spec.ID.String(), overrides, tops.limit, t.Meter)
+	}
+	if err != nil {
+		return err
+	}
+	journals := &journals{log: w.cfg.Log, client: client, make: func() (*kgo.Client, error) {
+		cl, err := w.producer("connector-journal-producer-"+spec.ID.String(), overrides, tops.limit, t.Meter)
+		if err == nil {
+			context.AfterFunc(hard, cl.Close)
+		}
+		return cl, err
+	}}
+	if txn != nil {
+		journals.client = nil // it takes records inside of transactions alone
+	}
+	defer journals.close()
 	closeClient := true
 	defer func() {
 		if closeClient {
@@ -372,9 +407,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	if err != nil {
 		return err
 	}
-	cc.Journal = func(ctx context.Context, name string) (connectors.Journal, error) {
-		return openJournal(ctx, w.cfg.Log, client, name)
-	}
+	cc.Journal = journals.open
 	task, err := plugin.NewTask(cc, own)
 	if err != nil {
 		return err
@@ -383,11 +416,14 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	src := &sourceTask{
 		meter: t.Meter, activity: act, producer: t.Meter.client(ProducerClient, cmp.Or(overrides.ClientID, "connector-producer-"+spec.ID.String())),
 		client: client, source: task, gate: t.gate, shaper: sh, topics: tops, inflight: newInflight(maxInFlight),
-		grace: w.cfg.Worker.TaskGrace, broken: make(chan error, 1),
+		txn: txn, grace: w.cfg.Worker.TaskGrace,
 	}
 	src.commits = &committer{
-		client: client, topics: offsetTopics, connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
+		client: client, topics: topicsOf(stores), connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
 		inflight: src.inflight, task: task, meter: t.Meter, interval: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
+	}
+	if txn != nil {
+		txn.task, src.commits.stored = src, make(chan struct{}, 1)
 	}
 	notices(cc.Log, overrides.Notices)
 	t.state(running(t.gate.closed()), nil)
@@ -411,7 +447,7 @@ func (w *Worker) usedBy(id runtime.TaskID) *uses {
 	}}
 }
 
-func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) int32, m *Meter) (*kgo.Client, error) {
+func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) int32, m *Meter, more ...kgo.Opt) (*kgo.Client, error) {
 	if o.ClientID != "" {
 		id = o.ClientID
 	}
@@ -424,7 +460,7 @@ func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) 
 		kgo.ProducerBatchMaxBytesFn(limit),
 		kgo.MaxBufferedRecords(1<<30), // the bound is in bytes, see inflight
 	)
-	cl, err := kgo.NewClient(append(opts, o.Options...)...)
+	cl, err := kgo.NewClient(slices.Concat(opts, more, o.Options)...)
 	if err != nil {
 		return nil, connectors.BadConfig(fmt.Errorf("client %s: %w", id, err))
 	}
@@ -515,7 +551,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		if err := w.makeDeadLetterTopic(ctx, tol); err != nil {
 			return err
 		}
-		tops := &topics{admin: w.cfg.Log.Admin(), lg: cc.Log, known: map[string]int32{}}
+		tops := &topics{admin: w.cfg.Log.Admin(), await: w.cfg.Log.AwaitTopic, lg: cc.Log, known: map[string]int32{}}
 		if err := tops.ensure(ctx, tol.DeadLetterTopic); err != nil {
 			return err
 		}
