@@ -29,13 +29,29 @@ func (s *Server) apiVersions(c *call, req *kmsg.ApiVersionsRequest) kmsg.Respons
 		k.ApiKey, k.MinVersion, k.MaxVersion = a.Key, a.Min, a.Max
 		resp.ApiKeys = append(resp.ApiKeys, k)
 	}
+	resp.Version = req.Version
+	if s.opt.Groups != nil {
+		feature(resp, "group.version", 1) // clients of the newer consumer protocol look for it
+	}
 	if s.opt.Txns != nil {
-		// Level 2 tells producers that each transaction has an epoch of its own (KIP-890).
-		resp.SupportedFeatures = append(resp.SupportedFeatures, kmsg.ApiVersionsResponseSupportedFeature{Name: "transaction.version", MinVersion: 0, MaxVersion: 2})
-		resp.FinalizedFeatures = append(resp.FinalizedFeatures, kmsg.ApiVersionsResponseFinalizedFeature{Name: "transaction.version", MinVersionLevel: 2, MaxVersionLevel: 2})
-		resp.FinalizedFeaturesEpoch = 0
+		feature(resp, "transaction.version", 2) // each transaction has an epoch of its own (KIP-890)
 	}
 	return resp
+}
+
+// feature says that a feature is on, at the one level that we have beside 0.
+func feature(resp *kmsg.ApiVersionsResponse, name string, level int16) {
+	if resp.FinalizedFeaturesEpoch < 0 {
+		resp.FinalizedFeaturesEpoch = 0
+	}
+	if resp.Version >= 4 { // before, a minimum of 0 could not be said
+		f := kmsg.NewApiVersionsResponseSupportedFeature()
+		f.Name, f.MinVersion, f.MaxVersion = name, 0, level
+		resp.SupportedFeatures = append(resp.SupportedFeatures, f)
+	}
+	fin := kmsg.NewApiVersionsResponseFinalizedFeature()
+	fin.Name, fin.MinVersionLevel, fin.MaxVersionLevel = name, level, level
+	resp.FinalizedFeatures = append(resp.FinalizedFeatures, fin)
 }
 
 // tooNew answers a version that we do not know, in the form of version 0. Clients retry with the

@@ -13,7 +13,7 @@ import (
 )
 
 // The group requests: JoinGroup (key 11), SyncGroup (14), Heartbeat (12), LeaveGroup (13), OffsetCommit (8), OffsetFetch (9),
-// OffsetDelete (47), DescribeGroups (15), ListGroups (16), DeleteGroups (42). Package group has their rules and says what each
+// OffsetDelete (47), DescribeGroups (15), ListGroups (16), DeleteGroups (42), ConsumerGroupHeartbeat (68), ConsumerGroupDescribe (69). Package group has their rules and says what each
 // version added; here they are connected.
 
 // OpenGroups reads the groups of a catalogue's store, and makes their topic if it is missing. The server that gets them
@@ -49,6 +49,10 @@ func (t topics) TopicByID(id [16]byte) (string, bool) {
 	return "", false
 }
 
+func (t topics) TopicNames() []string { return t.cat.TopicNames() }
+
+func (t topics) Changes() int64 { return t.cat.Changes() }
+
 func (s *Server) groupHandlers() map[int16]handler {
 	g := s.opt.Groups
 	if g == nil {
@@ -58,6 +62,10 @@ func (s *Server) groupHandlers() map[int16]handler {
 		wire.JoinGroup: func(c *call) {
 			g.JoinGroup(c.client(), c.req.(*kmsg.JoinGroupRequest), answer[*kmsg.JoinGroupResponse](c))
 		},
+		wire.GroupHeartbeat848: func(c *call) {
+			g.ConsumerGroupHeartbeat(c.client(), c.req.(*kmsg.ConsumerGroupHeartbeatRequest), answer[*kmsg.ConsumerGroupHeartbeatResponse](c))
+		},
+		wire.GroupDescribe848: waits(g.ConsumerGroupDescribe),
 		wire.Heartbeat: func(c *call) {
 			answer[*kmsg.HeartbeatResponse](c)(g.Heartbeat(c.req.(*kmsg.HeartbeatRequest)))
 		},

@@ -14,16 +14,14 @@ func comparePartitions(a, b partition) int {
 
 // delete removes the group and its offsets, if it has no members.
 func (g *group) delete(e *env) int16 {
-	if len(g.members) > 0 || g.state != empty {
+	if g.now() != empty {
 		return kerr.NonEmptyGroup.Code
 	}
 	var records []record
 	for _, p := range g.allPartitions() {
 		records = append(records, offsetTombstone(g.name, p))
 	}
-	if g.generation > 0 {
-		records = append(records, groupTombstone(g.name))
-	}
+	records = append(records, g.tombstones()...)
 	if len(records) > 0 {
 		if err := e.append(records); err != nil {
 			return kerr.CoordinatorNotAvailable.Code
@@ -37,7 +35,7 @@ func (g *group) delete(e *env) int16 {
 // would come back with the next commit. The answer has one code per partition, and a code for the whole when nothing can go.
 func (g *group) deleteOffsets(e *env, ps []partition) (codes []int16, whole int16) {
 	var used map[string]bool
-	if g.state != empty {
+	if g.now() != empty {
 		if g.protocolType != "consumer" {
 			return nil, kerr.NonEmptyGroup.Code
 		}
@@ -65,6 +63,14 @@ func (g *group) deleteOffsets(e *env, ps []partition) (codes []int16, whole int1
 // ok is false when a member's cannot be read.
 func (g *group) subscribed() (topics map[string]bool, ok bool) {
 	topics = map[string]bool{}
+	if g.consumer != nil {
+		for _, m := range g.consumer.members {
+			for _, t := range g.consumer.subscription(m) {
+				topics[t] = true
+			}
+		}
+		return topics, true
+	}
 	for _, m := range g.members {
 		for _, p := range m.protocols {
 			var s kmsg.ConsumerMemberMetadata

@@ -10,13 +10,13 @@ import (
 
 // The requests for offsets. OffsetCommit 2–10: up to 4 a retention time, 6 the leader epoch, 7 the instance id, 9 an error of
 // its own for a group that is not there, 10 topic ids instead of names. OffsetFetch 1–10: 2 all of a group's offsets and an error for the whole, 5 the leader epoch,
-// 7 RequireStable, 8 several groups, 9 the member's epoch (KIP-848, not looked at), 10 topic ids. OffsetDelete 0.
+// 7 RequireStable, 8 several groups, 9 the member's epoch (KIP-848), 10 topic ids. OffsetDelete 0.
 
 // OffsetCommit carries out an OffsetCommit request. Partitions that there are not get an error each; the others are committed.
 func (c *Coordinator) OffsetCommit(req *kmsg.OffsetCommitRequest, done func(*kmsg.OffsetCommitResponse, error)) {
 	resp := req.ResponseKind().(*kmsg.OffsetCommitResponse)
 	now := time.Now().UnixMilli()
-	in := commitIn{id: req.MemberID, generation: req.Generation}
+	in := commitIn{committer: committer{id: req.MemberID, generation: req.Generation, version: req.Version}}
 	instance, code := instanceID(req.InstanceID)
 	in.instance = instance
 	if tooLong(req.Group) {
@@ -71,7 +71,9 @@ func (c *Coordinator) OffsetCommit(req *kmsg.OffsetCommitRequest, done func(*kms
 		return
 	}
 	found, err := c.with(req.Group, req.Generation < 0, func(s *slot, e *env) {
-		answer(s.g.commit(e, in))
+		for i, code := range s.g.commit(e, in) {
+			*taken[i] = code
+		}
 		c.later(s, func(err error) { done(resp, err) })
 	})
 	if err != nil || !found {
@@ -106,7 +108,12 @@ func (c *Coordinator) OffsetFetch(req *kmsg.OffsetFetchRequest, done func(*kmsg.
 		out.Group = g.Group
 		durable := wait.add()
 		found, err := c.with(g.Group, false, func(s *slot, e *env) {
-			c.fetchInto(out, s.g, g, req.Version, req.RequireStable)
+			if req.Version >= 9 {
+				out.ErrorCode = s.g.mayFetch(g.MemberID, g.MemberEpoch)
+			}
+			if out.ErrorCode == 0 {
+				c.fetchInto(out, s.g, g, req.Version, req.RequireStable)
+			}
 			c.later(s, durable)
 		})
 		switch {

@@ -37,6 +37,10 @@ type Topics interface {
 	TopicByName(name string) (id [16]byte, partitions int32, ok bool)
 	// TopicByID returns the topic's name.
 	TopicByID(id [16]byte) (name string, ok bool)
+	// TopicNames returns the names of all topics, in order.
+	TopicNames() []string
+	// Changes rises whenever there is a topic more or less, or one has more partitions.
+	Changes() int64
 }
 
 // Coordinator holds all groups. Its methods may be called concurrently.
@@ -103,6 +107,7 @@ func Open(log Log, topics Topics, o Options) (*Coordinator, error) {
 			c.enterTxn(pid, name)
 		}
 		c.within(s, func(e *env) {
+			s.g.beginSessions(e)
 			s.g.dropEmbedded(e)
 			s.g.forgetGone(e, c.topicGone)
 		})
@@ -203,7 +208,10 @@ func (s *slot) flush() {
 }
 
 func (c *Coordinator) env(s *slot) *env {
-	e := &env{now: time.Now(), limits: &c.limits, id: memberID}
+	e := &env{
+		now: time.Now(), limits: &c.limits, id: memberID, topics: c.topics,
+		consumerSession: c.limits.ConsumerSession, consumerHeartbeat: c.limits.ConsumerHeartbeat,
+	}
 	write := func(views []batch.View, records int) error {
 		a, err := c.log.Append(views, store.AppendOpts{Origin: store.FromCoordinator})
 		if err != nil {
@@ -226,7 +234,10 @@ func memberID(prefix string) string {
 	rand.Read(u[:])
 	u[6], u[8] = u[6]&0x0f|0x40, u[8]&0x3f|0x80
 	h := hex.EncodeToString(u[:])
-	return prefix + "-" + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	if prefix != "" {
+		prefix += "-"
+	}
+	return prefix + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
 // later puts an answer into the outbox. It leaves when all that the group has written until now is durable.

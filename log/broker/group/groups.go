@@ -22,7 +22,12 @@ func (c *Coordinator) DescribeGroups(req *kmsg.DescribeGroupsRequest) (*kmsg.Des
 	for _, name := range req.Groups {
 		rg := kmsg.NewDescribeGroupsResponseGroup()
 		rg.Group = name
+		other := false
 		found, err := c.with(name, false, func(s *slot, e *env) {
+			if s.g.consumer != nil {
+				other = true
+				return
+			}
 			d := s.g.describe()
 			rg.State, rg.ProtocolType, rg.Protocol = string(d.state), d.protocolType, d.protocol
 			for _, m := range d.members {
@@ -38,11 +43,14 @@ func (c *Coordinator) DescribeGroups(req *kmsg.DescribeGroupsRequest) (*kmsg.Des
 		if err != nil {
 			return nil, err
 		}
-		if !found {
+		if !found || other {
 			rg.State = string(dead)
 			if req.Version >= 6 {
 				rg.ErrorCode = kerr.GroupIDNotFound.Code
 				rg.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("Group %s not found.", name))
+				if other {
+					rg.ErrorMessage = kmsg.StringPtr(fmt.Sprintf("Group %s is not a classic group.", name))
+				}
 			}
 		}
 		if req.IncludeAuthorizedOperations && rg.ErrorCode == 0 {
@@ -59,16 +67,17 @@ func (c *Coordinator) ListGroups(req *kmsg.ListGroupsRequest) (*kmsg.ListGroupsR
 	among := func(filter []string, s string) bool {
 		return len(filter) == 0 || slices.ContainsFunc(filter, func(f string) bool { return strings.EqualFold(f, s) })
 	}
-	if !among(req.TypesFilter, "classic") {
-		return resp, nil
-	}
 	for _, name := range c.names() {
 		_, err := c.with(name, false, func(s *slot, e *env) {
-			if !among(req.StatesFilter, string(s.g.state)) {
+			kind := "classic"
+			if s.g.consumer != nil {
+				kind = "consumer"
+			}
+			if !among(req.StatesFilter, string(s.g.now())) || !among(req.TypesFilter, kind) {
 				return
 			}
 			rg := kmsg.NewListGroupsResponseGroup()
-			rg.Group, rg.ProtocolType, rg.GroupState, rg.GroupType = name, s.g.protocolType, string(s.g.state), "classic"
+			rg.Group, rg.ProtocolType, rg.GroupState, rg.GroupType = name, s.g.protocolType, string(s.g.now()), kind
 			resp.Groups = append(resp.Groups, rg)
 		})
 		if err != nil {

@@ -47,6 +47,16 @@ func (g *group) join(e *env, in joinIn, reply func(joinOut)) {
 		fail(kerr.InconsistentGroupProtocol)
 		return
 	}
+	if g.consumer != nil {
+		if len(g.consumer.members) > 0 {
+			g.joinConsumers(e, in, reply)
+			return
+		}
+		if g.emptied(e) != nil {
+			fail(kerr.CoordinatorNotAvailable)
+			return
+		}
+	}
 	known := g.member(in.id)
 	replaced := known
 	if in.id == "" {

@@ -8,6 +8,9 @@ import (
 
 // leave removes members by their own wish or an administrator's, and reports an error code for each.
 func (g *group) leave(e *env, who []leaver) []int16 {
+	if g.consumer != nil {
+		return g.leaveConsumers(e, who)
+	}
 	codes := make([]int16, len(who))
 	var gone []*member
 	for i, w := range who {

@@ -2,7 +2,9 @@ package group
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"millrace/log/internal/batch"
@@ -89,7 +91,17 @@ func (im *image) groups(now time.Time, bad func(key string, err error)) map[stri
 		o.at = v.at
 		return o, true
 	}
+	var members []consumerRecord
 	for key, value := range im.values {
+		if isConsumerKey([]byte(key)) {
+			r, err := parseConsumerRecord([]byte(key), value.b)
+			if err != nil {
+				bad(key, fmt.Errorf("group %q: %w", r.group, err))
+				continue
+			}
+			members = append(members, r)
+			continue
+		}
 		name, p, known, err := parseKey([]byte(key))
 		switch {
 		case err != nil:
@@ -108,6 +120,7 @@ func (im *image) groups(now time.Time, bad func(key string, err error)) map[stri
 			}
 		}
 	}
+	loadConsumers(gs, members, now)
 	find := func(name string) *group {
 		g := gs[name]
 		if g == nil {
@@ -144,6 +157,20 @@ func (g *group) dropEmbedded(e *env) {
 		}
 	}
 	g.remove(e, gone)
+	if g.consumer == nil {
+		return
+	}
+	var left []*consumer
+	for _, m := range g.consumer.sorted() {
+		if m.client.Host == EmbeddedHost {
+			left = append(left, m)
+		}
+	}
+	if g.expel(e, left) != nil {
+		for _, m := range left {
+			m.session = e.now // as soon as there is room in the log
+		}
+	}
 }
 
 // forgetGone removes the offsets of topics that are gone, or that are no longer the ones that were committed for: a topic made
@@ -158,5 +185,75 @@ func (g *group) forgetGone(e *env, gone func(topic string, id [16]byte) bool) {
 	}
 	if g.forget(e, ps) != nil {
 		g.discard(ps)
+	}
+}
+
+// loadConsumers makes consumer groups of their records. They may be the first part only of what was written at once when a power
+// loss came between: what a member's other records are missing for has not been told to anybody. A group whose own record is
+// missing begins with the highest epoch of the others.
+func loadConsumers(gs map[string]*group, rs []consumerRecord, now time.Time) {
+	// Members come before what refers to them.
+	slices.SortFunc(rs, func(a, b consumerRecord) int {
+		return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.group, b.group), cmp.Compare(a.second, b.second))
+	})
+	for _, r := range rs {
+		g := gs[r.group]
+		if g == nil {
+			g = newGroup(r.group, now)
+			gs[r.group] = g
+		}
+		if g.consumer == nil {
+			g.clearClassic()
+			g.since = now
+			g.consumer = newConsumers()
+		}
+		c := g.consumer
+		switch r.kind {
+		case epochKey:
+			c.epoch, c.hash = r.epoch, r.hash
+		case oldMetadataKey:
+			c.old = true
+		case memberKey:
+			m := r.member
+			c.put(&m)
+		case targetEpochKey:
+			c.target, c.targetAt = r.epoch, r.time
+		case targetKey:
+			if c.members[r.second] != nil {
+				c.targets[r.second] = r.target
+			}
+		case currentKey:
+			if m := c.members[r.second]; m != nil {
+				n := *m
+				n.epoch, n.previous, n.state, n.assigned, n.revoking = r.member.epoch, r.member.previous, r.member.state, r.member.assigned, r.member.revoking
+				c.put(&n)
+			}
+		case regexKey:
+			c.regexes[r.second] = resolved{topics: r.topics, at: r.time}
+		}
+	}
+	for _, g := range gs {
+		if c := g.consumer; c != nil {
+			c.epoch = max(c.epoch, c.target)
+			for _, m := range c.members {
+				c.epoch = max(c.epoch, m.epoch)
+			}
+		}
+	}
+}
+
+// beginSessions gives the members of consumer groups that were read a session's time to be heard of.
+func (g *group) beginSessions(e *env) {
+	if g.consumer == nil {
+		return
+	}
+	for _, m := range g.consumer.members {
+		m.session = e.now.Add(e.consumerSession)
+		if m.classic != nil {
+			m.session = e.now.Add(m.classic.session)
+		}
+		if m.state == unrevoked && m.classic == nil && m.rebalance >= 0 {
+			m.revokeBy = e.now.Add(m.rebalance)
+		}
 	}
 }

@@ -122,14 +122,16 @@ func (l *memLog) Replay(from int64, f func(batch.View) error) error {
 
 func (l *memLog) LogStart() int64 { return 0 }
 
-// memTopics are topics with ids; each has 4 partitions.
+// memTopics are topics with ids; each has 4 partitions until it is said otherwise.
 type memTopics struct {
-	mu  sync.Mutex
-	ids map[string][16]byte
+	mu         sync.Mutex
+	ids        map[string][16]byte
+	partitions map[string]int32
+	changes    int64
 }
 
 func newTopics(names ...string) *memTopics {
-	t := &memTopics{ids: map[string][16]byte{}}
+	t := &memTopics{ids: map[string][16]byte{}, partitions: map[string]int32{}}
 	for i, n := range names {
 		t.ids[n] = [16]byte{15: byte(i + 1)}
 	}
@@ -139,6 +141,8 @@ func newTopics(names ...string) *memTopics {
 func (t *memTopics) set(name string, id byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.changes++
+	delete(t.partitions, name)
 	if id == 0 {
 		delete(t.ids, name)
 		return
@@ -150,7 +154,30 @@ func (t *memTopics) TopicByName(name string) ([16]byte, int32, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	id, ok := t.ids[name]
+	if n, set := t.partitions[name]; set {
+		return id, n, ok
+	}
 	return id, 4, ok
+}
+
+// grow sets the number of a topic's partitions.
+func (t *memTopics) grow(name string, partitions int32) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.changes++
+	t.partitions[name] = partitions
+}
+
+func (t *memTopics) TopicNames() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return sortedTopics(t.ids)
+}
+
+func (t *memTopics) Changes() int64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.changes
 }
 
 func (t *memTopics) TopicByID(id [16]byte) (string, bool) {

@@ -29,50 +29,147 @@ type committed struct {
 }
 
 type commitIn struct {
-	id, instance string
-	generation   int32
-	offsets      []committed // already checked against the topics
+	committer
+	offsets []committed // already checked against the topics
 }
 
-// mayCommit says whether the sender's offsets count. Generation −1 is a client that uses the group only to store offsets;
-// it may not do so beside members, whose offsets it would move.
-func (g *group) mayCommit(e *env, id, instance string, generation int32) int16 {
-	if generation < 0 && g.state == empty {
-		return 0
+// committer is who wants to commit offsets.
+type committer struct {
+	id, instance string
+	generation   int32 // or member epoch
+	version      int16 // of OffsetCommit
+	transaction  bool  // within one: then there is no such version
+}
+
+// anybody says that the request names no member: it comes from outside of the group.
+func (c committer) anybody() bool { return c.generation < 0 && c.id == "" && c.instance == "" }
+
+// mayCommit says whether the sender's offsets count, and if not all of them do, which. Generation −1 is a client that uses the
+// group only to store offsets; it may not do so beside members, whose offsets it would move, unless in a transaction: clients
+// before KIP-447 do not say there which member they are, and are fenced by their transactional id alone. To a transaction a
+// rebalance is no hindrance, either: who has read under a generation may commit until the next one begins.
+func (g *group) mayCommit(e *env, by committer) (each func(committed) int16, code int16) {
+	if by.generation < 0 && g.now() == empty || by.transaction && by.anybody() {
+		return nil, 0
 	}
-	m, code := g.find(id, instance)
+	if g.consumer != nil {
+		return g.consumer.mayCommit(e, by)
+	}
+	m, code := g.find(by.id, by.instance)
 	switch {
 	case code != 0:
-		return code
-	case generation != g.generation:
-		return kerr.IllegalGeneration.Code
-	case g.state == completing:
+		return nil, code
+	case by.generation != g.generation:
+		return nil, kerr.IllegalGeneration.Code
+	case g.state == completing && !by.transaction:
 		// It has agreed to a new generation without having its share of it yet.
-		return kerr.RebalanceInProgress.Code
+		return nil, kerr.RebalanceInProgress.Code
 	}
 	m.touch(e.now)
-	return 0
+	return nil, 0
 }
 
-func (g *group) commit(e *env, in commitIn) int16 {
-	if code := g.mayCommit(e, in.id, in.instance, in.generation); code != 0 {
-		return code
+// mayCommit of a consumer group. A member that has not heard of its last epoch yet may commit for what it had been given by then
+// and still has.
+func (c *consumers) mayCommit(e *env, by committer) (each func(committed) int16, code int16) {
+	m := c.members[by.id]
+	if m == nil {
+		return nil, kerr.UnknownMemberID.Code
 	}
-	if len(in.offsets) == 0 {
+	stale := kerr.StaleMemberEpoch.Code
+	if m.classic != nil {
+		stale = kerr.IllegalGeneration.Code
+	}
+	switch {
+	case m.classic == nil && !by.transaction && by.version < 9:
+		return nil, kerr.UnsupportedVersion.Code
+	case by.generation > m.epoch:
+		return nil, stale
+	case m.classic != nil:
+		m.session = e.now.Add(m.classic.session)
+	}
+	if by.generation == m.epoch {
+		return nil, 0
+	}
+	return func(o committed) int16 {
+		p := tp{o.topicID, o.partition.partition}
+		has, ok := findOwned(m.assigned, p)
+		if !ok {
+			has, ok = findOwned(m.revoking, p)
+		}
+		if !ok || by.generation < has.since {
+			return stale
+		}
+		return 0
+	}, 0
+}
+
+// mayFetch says whether the sender may read the group's offsets; whoever says no member's id may. Only members of the newer
+// protocol say one.
+func (g *group) mayFetch(id *string, epoch int32) int16 {
+	if g.consumer == nil || id == nil && epoch < 0 {
 		return 0
 	}
-	records := make([]record, len(in.offsets))
+	var m *consumer
+	if id != nil {
+		m = g.consumer.members[*id]
+	}
+	switch {
+	case m == nil:
+		return kerr.UnknownMemberID.Code
+	case m.epoch == epoch:
+		return 0
+	case m.classic != nil:
+		return kerr.IllegalGeneration.Code
+	}
+	return kerr.StaleMemberEpoch.Code
+}
+
+// commit takes offsets over and returns a code for each.
+func (g *group) commit(e *env, in commitIn) []int16 {
+	return g.commitWith(e, in, func(records []record) int16 {
+		if e.append(records) != nil {
+			return kerr.CoordinatorNotAvailable.Code
+		}
+		return 0
+	}, func(o committed) { g.setOffset(o.partition, o.offset) })
+}
+
+// commitWith writes the records of those offsets that may be committed, and then takes them over.
+func (g *group) commitWith(e *env, in commitIn, write func([]record) int16, take func(committed)) []int16 {
+	codes := make([]int16, len(in.offsets))
+	all := func(code int16) []int16 {
+		for i := range codes {
+			codes[i] = code
+		}
+		return codes
+	}
+	each, code := g.mayCommit(e, in.committer)
+	if code != 0 {
+		return all(code)
+	}
+	var records []record
 	for i, o := range in.offsets {
-		records[i] = offsetRecord(g.name, o.partition, o.offset)
+		if each != nil {
+			codes[i] = each(o)
+		}
+		if codes[i] == 0 {
+			records = append(records, offsetRecord(g.name, o.partition, o.offset))
+		}
 	}
-	if err := e.append(records); err != nil {
-		return kerr.CoordinatorNotAvailable.Code
+	if len(records) == 0 {
+		return codes
 	}
-	for _, o := range in.offsets {
-		o.at = e.end
-		g.setOffset(o.partition, o.offset)
+	if code := write(records); code != 0 {
+		return all(code)
 	}
-	return 0
+	for i, o := range in.offsets {
+		if codes[i] == 0 {
+			o.at = e.end
+			take(o)
+		}
+	}
+	return codes
 }
 
 func (g *group) setOffset(p partition, o offset) {
@@ -130,19 +227,34 @@ func (g *group) partitions(topics ...string) []partition {
 	return ps
 }
 
-// expire removes the offsets of a group that nobody has used for the retention time, and at last the group.
+// expire removes offsets that have not been used for the retention time: those of a group without members, and at last the group;
+// and of a group with members those of topics that none of them reads, as far as it is known what they read.
 func (g *group) expire(e *env) error {
-	if g.state != empty || len(g.pending) > 0 {
+	if len(g.pending) > 0 {
 		return nil
+	}
+	var read map[string]bool
+	unused := g.now() == empty
+	if !unused {
+		if g.protocolType != consumerType || g.consumer == nil && g.state != stable {
+			return nil
+		}
+		var ok bool
+		if read, ok = g.subscribed(); !ok {
+			return nil
+		}
 	}
 	nowMs := e.now.UnixMilli()
 	var old []partition
 	for t, ps := range g.offsets {
+		if read[t] {
+			continue
+		}
 		for p, o := range ps {
 			if g.isPending(partition{t, p}) {
 				continue
 			}
-			if due := g.expiry(o, e.limits.OffsetRetention); due <= nowMs {
+			if due := g.expiry(o, e.limits.OffsetRetention, unused); due <= nowMs {
 				old = append(old, partition{t, p})
 			}
 		}
@@ -151,11 +263,11 @@ func (g *group) expire(e *env) error {
 	if err := g.forget(e, old); err != nil {
 		return err
 	}
-	if len(g.offsets) > 0 || len(g.txns) > 0 {
+	if !unused || len(g.offsets) > 0 || len(g.txns) > 0 {
 		return nil
 	}
-	if g.generation > 0 {
-		if err := e.append([]record{groupTombstone(g.name)}); err != nil {
+	if rs := g.tombstones(); len(rs) > 0 {
+		if err := e.append(rs); err != nil {
 			return err
 		}
 	}
@@ -164,13 +276,13 @@ func (g *group) expire(e *env) error {
 }
 
 // expiry is counted from when the group became empty. A group that never had members has no such moment, so there each
-// offset's own commit counts.
-func (g *group) expiry(o offset, retention time.Duration) int64 {
+// offset's own commit counts, as it does while there are members.
+func (g *group) expiry(o offset, retention time.Duration, unused bool) int64 {
 	if o.expire >= 0 {
 		return o.expire
 	}
 	from := o.committed
-	if g.protocolType != "" {
+	if unused && g.protocolType != "" {
 		from = max(from, g.since.UnixMilli())
 	}
 	return from + retention.Milliseconds()

@@ -79,12 +79,15 @@ type script struct {
 	full   bool
 	out    strings.Builder
 	limits Limits
+	topics *memTopics
+	beats  map[string]*beating // by name: what a member of the newer protocol was told last
 }
 
 func newScript(t *testing.T) *script {
 	s := &script{t: t, now: time.UnixMilli(1_000_000), ids: map[string]string{}, log: map[string][]byte{}}
 	s.limits = Limits{MaxMembers: 4}.withDefaults()
 	s.g = newGroup("g", s.now)
+	s.topics, s.beats = newTopics("t", "u"), map[string]*beating{}
 	return s
 }
 
@@ -108,6 +111,8 @@ func (s *script) env() *env {
 			s.nextID++
 			return prefix + "-" + strconv.Itoa(s.nextID)
 		},
+		topics:          s.topics,
+		consumerSession: s.limits.ConsumerSession, consumerHeartbeat: s.limits.ConsumerHeartbeat,
 	}
 }
 
@@ -115,6 +120,10 @@ func (s *script) printf(format string, args ...any) { fmt.Fprintf(&s.out, format
 
 // wrote prints a record as a reader of the topic finds it.
 func (s *script) wrote(r record) {
+	if isConsumerKey(r.key) {
+		s.wroteConsumer(r)
+		return
+	}
 	name, p, known, err := parseKey(r.key)
 	switch {
 	case err != nil || !known || name != "g":
@@ -136,7 +145,7 @@ func (s *script) wrote(r record) {
 		}
 		var ms []string
 		for _, m := range g.members {
-			ms = append(ms, m.id+"="+string(m.assigned))
+			ms = append(ms, m.id+"="+readable(m.assigned))
 		}
 		s.printf("log: generation=%d type=%s protocol=%s leader=%s members=%v", g.generation, g.protocolType, g.protocol, g.leader, ms)
 	}
@@ -181,6 +190,9 @@ func (s *script) duration(d string) time.Duration {
 func (s *script) generation(opts map[string]string) int32 {
 	v, ok := opts["gen"]
 	if !ok {
+		if c := s.g.consumer; c != nil {
+			return s.epochOf(opts)
+		}
 		return s.g.generation
 	}
 	delete(opts, "gen")
@@ -227,6 +239,9 @@ func (s *script) run(line string) {
 	if len(rest) > 0 {
 		name = rest[0]
 	}
+	if s.g.consumer != nil {
+		opts["as"] = name // whose epoch is said
+	}
 	e := s.env()
 	switch words[0] {
 	case "join":
@@ -245,6 +260,10 @@ func (s *script) run(line string) {
 		s.g.sync(e, in, func(out syncOut) {
 			if out.err != 0 {
 				s.printf("%s: sync %s", name, s.told(name, id, out.err))
+				return
+			}
+			if s.g.consumer != nil {
+				s.printf("%s: has %s by %s/%s", name, s.show1(assignedPartitions(out.assignment, s.topics)), out.protocolType, out.protocol)
 				return
 			}
 			s.printf("%s: has %q by %s/%s", name, out.assignment, out.protocolType, out.protocol)
@@ -266,7 +285,7 @@ func (s *script) run(line string) {
 			delete(s.ids, rest[i])
 		}
 	case "commit":
-		in := commitIn{id: s.who(name, opts), instance: opts["instance"], generation: s.generation(opts)}
+		in := commitIn{committer: committer{id: s.who(name, opts), instance: opts["instance"], generation: s.generation(opts), version: 9}}
 		if name == "-" {
 			in.id, in.generation = "", -1
 		}
@@ -277,10 +296,15 @@ func (s *script) run(line string) {
 		for _, k := range slices.Sorted(maps.Keys(opts)) {
 			if strings.Contains(k, "/") {
 				n, _ := strconv.ParseInt(opts[k], 10, 64)
-				in.offsets = append(in.offsets, committed{s.partition(k), offset{offset: n, leaderEpoch: -1, committed: s.now.UnixMilli(), expire: expire}})
+				topicID, _, _ := s.topics.TopicByName(s.partition(k).topic)
+				in.offsets = append(in.offsets, committed{s.partition(k), offset{topicID: topicID, offset: n, leaderEpoch: -1, committed: s.now.UnixMilli(), expire: expire}})
 			}
 		}
-		s.printf("%s: commit %s", name, s.told(name, in.id, s.g.commit(e, in)))
+		codes := s.g.commit(e, in)
+		slices.Sort(codes)
+		for _, c := range slices.Compact(codes) {
+			s.printf("%s: commit %s", name, s.told(name, in.id, c))
+		}
 	case "fetch":
 		for _, p := range s.partitions(rest) {
 			o, ok := s.g.fetch(p)
@@ -321,11 +345,14 @@ func (s *script) run(line string) {
 		if s.g == nil {
 			s.g = newGroup("g", s.now)
 		}
+		s.g.beginSessions(e)
 		s.g.dropEmbedded(e)
 	case "show":
 		s.show()
 	default:
-		s.t.Fatalf("command %q", line)
+		if !s.runConsumer(e, words[0], name, opts, rest) {
+			s.t.Fatalf("command %q", line)
+		}
 	}
 }
 
@@ -338,6 +365,14 @@ func (s *script) join(e *env, name string, opts map[string]string, embedded bool
 	if embedded {
 		in.client.Host = EmbeddedHost
 	}
+	if topics, ok := opts["subscribe"]; ok {
+		opts["protocols"] = cmp.Or(opts["protocols"], "cooperative-sticky")
+		defer delete(opts, "subscribe")
+		for p := range strings.SplitSeq(opts["protocols"], ",") {
+			in.protocols = append(in.protocols, protocol{p, subscriptionBytes(topics, opts["owns"])})
+		}
+		opts["protocols"] = "none"
+	}
 	version, _ := strconv.Atoi(cmp.Or(opts["v"], "9"))
 	in.needsID, in.canSkip = version >= 4, version >= 9
 	for p := range strings.SplitSeq(cmp.Or(opts["protocols"], "range:m"), ",") {
@@ -348,6 +383,9 @@ func (s *script) join(e *env, name string, opts map[string]string, embedded bool
 		in.protocols = append(in.protocols, protocol{n, []byte(meta)})
 	}
 	s.g.join(e, in, func(out joinOut) {
+		if out.err == 0 && s.g.consumer != nil {
+			s.beats[name] = &beating{epoch: out.generation}
+		}
 		switch {
 		case out.err == kerr.MemberIDRequired.Code:
 			s.ids[name] = out.id
@@ -362,7 +400,7 @@ func (s *script) join(e *env, name string, opts map[string]string, embedded bool
 		if out.leader == out.id {
 			var ms []string
 			for _, m := range out.members {
-				text := m.id + ":" + string(m.metadata)
+				text := m.id + ":" + readable(m.metadata)
 				if m.instance != "" {
 					text += "(" + m.instance + ")"
 				}
@@ -396,6 +434,10 @@ func (s *script) tick(d time.Duration) {
 }
 
 func (s *script) show() {
+	if s.g.consumer != nil {
+		s.showConsumers()
+		return
+	}
 	var ms []string
 	for _, m := range s.g.members {
 		text := m.id

@@ -71,6 +71,8 @@ type group struct {
 	offsets map[string]map[int32]offset
 	txns    map[int64]map[partition]offset // committed in a producer's open transaction; nil: none
 
+	consumer *consumers // of a group of the newer protocol: its members, and no others; the fields above but offsets are then those of an empty group
+
 	initial   bool      // the running rebalance is the first since the group was empty
 	began     time.Time // when that one began
 	rebalance time.Time // when the join phase ends with whoever has joined
@@ -88,6 +90,10 @@ type env struct {
 	end         int64 // log end after the last append
 	// id makes a member id that was never used before.
 	id func(prefix string) string
+	// topics are those that members of consumer groups read.
+	topics Topics
+	// Of members of the newer protocol, as configured for this group.
+	consumerSession, consumerHeartbeat time.Duration
 }
 
 func newGroup(name string, now time.Time) *group {
@@ -231,7 +237,17 @@ func (g *group) longestRebalance() time.Duration {
 
 // forgettable says that nothing would be lost if the group were not kept: it never had a generation, and holds nothing.
 func (g *group) forgettable() bool {
-	return g.state == empty && g.generation == 0 && len(g.pending) == 0 && len(g.offsets) == 0 && len(g.txns) == 0
+	return g.consumer == nil && g.state == empty && g.generation == 0 && len(g.pending) == 0 && len(g.offsets) == 0 && len(g.txns) == 0
 }
 
-func (g *group) sortedTopics() []string { return slices.Sorted(maps.Keys(g.offsets)) }
+// now is where the group stands, of whichever kind it is.
+func (g *group) now() state {
+	if g.consumer != nil {
+		return g.consumer.state()
+	}
+	return g.state
+}
+
+func (g *group) sortedTopics() []string { return sortedTopics(g.offsets) }
+
+func sortedTopics[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m)) }

@@ -24,6 +24,10 @@ type syncOut struct {
 
 // sync hands the leader's assignment to the members. reply is called once, now or when the leader has spoken.
 func (g *group) sync(e *env, in syncIn, reply func(syncOut)) {
+	if g.consumer != nil {
+		g.syncConsumers(e, in, reply)
+		return
+	}
 	fail := func(code int16) { reply(syncOut{err: code}) }
 	m, code := g.find(in.id, in.instance)
 	switch {
@@ -89,6 +93,9 @@ func (g *group) syncAnswer(m *member) syncOut {
 
 // heartbeat keeps a member's session alive and tells it when to rejoin.
 func (g *group) heartbeat(e *env, id, instance string, generation int32) int16 {
+	if g.consumer != nil {
+		return g.heartbeatConsumers(e, id, instance, generation)
+	}
 	m, code := g.find(id, instance)
 	switch {
 	case code != 0:
@@ -111,6 +118,10 @@ func (m *member) waiting() bool { return !m.fresh && (m.join != nil || m.sync !=
 
 // tick does whatever is due. It may be called at any time and as often as one likes.
 func (g *group) tick(e *env) {
+	if g.consumer != nil {
+		g.tickConsumers(e)
+		return
+	}
 	for id, t := range g.pending {
 		if !t.After(e.now) {
 			delete(g.pending, id)
@@ -141,6 +152,14 @@ func (g *group) next() time.Time {
 		if !d.IsZero() && (t.IsZero() || d.Before(t)) {
 			t = d
 		}
+	}
+	if g.consumer != nil {
+		for _, m := range g.consumer.members {
+			for _, d := range m.deadlines() {
+				at(d)
+			}
+		}
+		return t
 	}
 	for _, d := range g.pending {
 		at(d)

@@ -18,46 +18,18 @@ import (
 // Of two commits of a partition the one whose record stands later in the log counts, whenever its transaction ended: so it is when
 // the log is compacted.
 
-// commitInTxn takes offsets up that count when the producer's transaction is committed.
-func (g *group) commitInTxn(e *env, p batch.Producer, in commitIn) int16 {
-	if code := g.mayCommitInTxn(e, in.id, in.instance, in.generation); code != 0 {
-		return code
-	}
-	if len(in.offsets) == 0 {
-		return 0
-	}
-	records := make([]record, len(in.offsets))
-	for i, o := range in.offsets {
-		records[i] = offsetRecord(g.name, o.partition, o.offset)
-	}
-	if err := e.appendInTxn(p, records); err != nil {
-		if code, ok := batch.CodeOf(err); ok && code != batch.StorageError {
-			return int16(code)
+// commitInTxn takes offsets up that count when the producer's transaction is committed, and returns a code for each.
+func (g *group) commitInTxn(e *env, p batch.Producer, in commitIn) []int16 {
+	in.transaction = true
+	return g.commitWith(e, in, func(records []record) int16 {
+		if err := e.appendInTxn(p, records); err != nil {
+			if code, ok := batch.CodeOf(err); ok && code != batch.StorageError {
+				return int16(code)
+			}
+			return kerr.CoordinatorNotAvailable.Code
 		}
-		return kerr.CoordinatorNotAvailable.Code
-	}
-	for _, o := range in.offsets {
-		o.at = e.end
-		g.setPending(p.ID, o.partition, o.offset)
-	}
-	return 0
-}
-
-// mayCommitInTxn is mayCommit for transactions. Clients before KIP-447 do not say which member they are, and are fenced by their
-// transactional id alone. A rebalance is no hindrance: who has read under a generation may commit until the next one begins.
-func (g *group) mayCommitInTxn(e *env, id, instance string, generation int32) int16 {
-	if generation < 0 && (g.state == empty || id == "" && instance == "") {
 		return 0
-	}
-	m, code := g.find(id, instance)
-	switch {
-	case code != 0:
-		return code
-	case generation != g.generation:
-		return kerr.IllegalGeneration.Code
-	}
-	m.touch(e.now)
-	return 0
+	}, func(o committed) { g.setPending(p.ID, o.partition, o.offset) })
 }
 
 func (g *group) setPending(producerID int64, p partition, o offset) {
@@ -116,7 +88,7 @@ func (g *group) allPartitions() []partition {
 func (c *Coordinator) TxnOffsetCommit(req *kmsg.TxnOffsetCommitRequest, done func(*kmsg.TxnOffsetCommitResponse, error)) {
 	resp := req.ResponseKind().(*kmsg.TxnOffsetCommitResponse)
 	now := time.Now().UnixMilli()
-	in := commitIn{id: req.MemberID, generation: req.Generation}
+	in := commitIn{committer: committer{id: req.MemberID, generation: req.Generation}}
 	if req.Version < 3 {
 		in.id, in.generation = "", -1
 	}
@@ -164,7 +136,9 @@ func (c *Coordinator) TxnOffsetCommit(req *kmsg.TxnOffsetCommitRequest, done fun
 		return
 	}
 	found, err := c.with(req.Group, in.generation < 0, func(s *slot, e *env) {
-		answer(s.g.commitInTxn(e, batch.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch, Sequence: -1}, in))
+		for i, code := range s.g.commitInTxn(e, batch.Producer{ID: req.ProducerID, Epoch: req.ProducerEpoch, Sequence: -1}, in) {
+			*taken[i] = code
+		}
 		if s.g.txns[req.ProducerID] != nil {
 			c.enterTxn(req.ProducerID, req.Group)
 		}

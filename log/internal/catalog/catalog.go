@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -66,6 +67,8 @@ type Catalog struct {
 	st   *store.Store
 	meta *store.Partition
 	turn chan struct{} // held by whoever changes topics: a channel, since it is held over syncs
+
+	changes atomic.Int64 // of the topics
 
 	mu         sync.RWMutex // guards the fields below; never held over I/O
 	topics     map[string]*Topic
@@ -187,6 +190,7 @@ func (c *Catalog) strays() error {
 }
 
 func (c *Catalog) publish(t *Topic) {
+	defer c.changes.Add(1) // when it can be seen
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if old := c.topics[t.Name]; old != nil {
@@ -198,6 +202,7 @@ func (c *Catalog) publish(t *Topic) {
 }
 
 func (c *Catalog) withdraw(t *Topic) {
+	defer c.changes.Add(1)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.topics, t.Name)
@@ -246,6 +251,16 @@ func (c *Catalog) TopicByID(id [16]byte) *Topic {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.byID[id]
+}
+
+// Changes rises after every change of a topic: when it is as it was, there is nothing new to see.
+func (c *Catalog) Changes() int64 { return c.changes.Load() }
+
+// TopicNames returns the names of all topics, in order. The slice is the caller's.
+func (c *Catalog) TopicNames() []string {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return slices.Sorted(maps.Keys(c.topics))
 }
 
 // Topics returns all topics by name. The slice is the caller's.
