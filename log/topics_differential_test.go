@@ -133,7 +133,7 @@ func show(b []byte) string {
 				return err.Error()
 			}
 			at := fmt.Sprint(r.Timestamp - stamp)
-			if v.LogAppendTime() {
+			if v.LogAppendTime() || v.IsControl() {
 				at = "now"
 			}
 			s += fmt.Sprintf(" %d@%s %s=%.20s", r.Offset, at, r.Key, r.Value)

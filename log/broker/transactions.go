@@ -109,7 +109,7 @@ func (s *Server) describeProducers(_ *call, req *kmsg.DescribeProducersRequest) 
 				p = topic.Partition(n)
 			}
 			if p == nil {
-				rp.ErrorCode, rp.ErrorMessage = refusal(kerr.UnknownTopicOrPartition)
+				rp.ErrorCode = kerr.UnknownTopicOrPartition.Code
 			} else {
 				for _, i := range p.Producers() {
 					a := kmsg.NewDescribeProducersResponseTopicPartitionActiveProducer()

@@ -34,6 +34,8 @@ func (t *txn) judge(p Producer, commit bool, version int16) (verdict, int16) {
 			p.ID == t.prevPID && p.ID != t.pid && p.Epoch == lastEpoch && t.epoch == 0
 	}
 	switch {
+	case p.ID == t.pid && t.epoch > lastEpoch:
+		return refused, kerr.ProducerFenced.Code // it is nobody's
 	case again:
 	case p.ID != t.pid:
 		return refused, kerr.InvalidProducerIDMapping.Code

@@ -83,7 +83,7 @@ func (t *txn) check(p Producer) int16 {
 	switch {
 	case t.pid != p.ID:
 		return kerr.InvalidProducerIDMapping.Code
-	case t.epoch != p.Epoch:
+	case t.epoch != p.Epoch || t.epoch > lastEpoch:
 		return kerr.ProducerFenced.Code
 	case t.preparing():
 		return kerr.ConcurrentTransactions.Code
@@ -103,13 +103,12 @@ func (t txn) add(parts []Partition, now int64) txn {
 	return t
 }
 
-// fence decides that an open transaction is aborted, so that its producer cannot go on with it.
+// fence decides that an open transaction is aborted, so that its producer cannot go on with it. In the newer flow a producer that
+// then asks for an abort itself gets the next epoch, as if it had come first.
 func (t txn) fence(now int64) txn {
 	t.state, t.updated = prepareAbort, now
-	t.version, t.lastEpoch, t.nextPID = 0, -1, -1
-	if t.epoch < math.MaxInt16 {
-		t.epoch++
-	}
+	t.version, t.lastEpoch, t.nextPID = 2, -1, -1
+	t.epoch++ // of an open transaction it is not the last one
 	return t
 }
 

@@ -182,8 +182,6 @@ func (c *Coordinator) AddOffsetsToTxn(req *kmsg.AddOffsetsToTxnRequest, done fun
 	switch {
 	case req.TransactionalID == "":
 		resp.ErrorCode = kerr.InvalidRequest.Code
-	case req.Group == "":
-		resp.ErrorCode = kerr.InvalidGroupID.Code
 	default:
 		end, resp.ErrorCode, err = c.add(Producer{req.TransactionalID, req.ProducerID, req.ProducerEpoch}, c.offsetsPart())
 	}
