@@ -192,11 +192,26 @@ func TestCommandLine(t *testing.T) {
 	t.Run("a failed task is explained and is exit status 1", func(t *testing.T) {
 		s := &shell{t, s.dir, s.env}
 		s.write("broken.json", `{"name":"broken","config":{"connector.class":"FileStreamSink","file":"out.txt","topics":"lines","value.converter":"org.apache.kafka.connect.json.JsonConverter"}}`)
-		s.steps([]step{{args: "connectors create -f broken.json --wait 20s", status: 1, has: "why", err: "broken has failed"}})
+		s.steps([]step{{args: "connectors create -f broken.json --no-wait", err: "created broken"}})
+		p.until("the task has failed", 30*time.Second, func() (bool, string) {
+			out, errs, status := s.run("", "connectors", "status", "broken")
+			return status == 1 && strings.Contains(out, "why"), out + errs
+		})
 		s.steps([]step{
 			{args: "connectors status broken", status: 1, has: "▲ FAILED", err: "1 connector of 1 failed"},
 			{args: "connectors list --health failed -o name", out: "broken\n"},
 			{args: "connectors delete broken --yes"},
+		})
+	})
+	t.Run("offsets are set and reset around a moment's stop", func(t *testing.T) {
+		s := &shell{t, s.dir, s.env}
+		s.steps([]step{
+			{args: "connectors offsets reset src --stop --yes", has: "src is STOPPED"},
+			{args: "connectors restart src --wait 30s", has: "src is RUNNING"},
+		})
+		p.until("the file is read again", 30*time.Second, func() (bool, string) {
+			out, errs, _ := s.run("", "topics", "tail", "more", "--from", "oldest", "--to-end")
+			return strings.Count(out, "one\n") == 1, out + errs
 		})
 	})
 }
@@ -250,6 +265,20 @@ func TestCommandLineAgainstTroubledServers(t *testing.T) {
 			sh.steps([]step{c.step})
 		})
 	}
+	t.Run("a failure that stays is the answer, with its reason and remedy", func(t *testing.T) {
+		url := answer(200, `{"name":"x","type":"sink","connector":{"state":"RUNNING","worker_id":"w:1"},"tasks":[{"id":0,"state":"FAILED","worker_id":"w:1","trace":"java.lang.X: first\n\tat y",
+			"reason":{"code":"es.mapping_conflict","summary":"index \"orders\" maps total as long","remedy":"change the mapping","retry":"never"}}]}`)
+		sh := &shell{t, s.dir, []string{"MILLRACE_URL=" + url}}
+		sh.steps([]step{
+			{args: "connectors restart x --wait 2s", status: 1, err: "x has failed", out: "x  sink  ▲ FAILED\n  task 0   FAILED   w:1   es.mapping_conflict\n    why    index \"orders\" maps total as long\n" +
+				"    do     change the mapping\n    retry  none: a retry cannot help\n"},
+			{args: "connectors status x -v", status: 1, has: "trace  java.lang.X: first\n           \\tat y\n"},
+		})
+	})
+	t.Run("a state that is not reached in time is no", func(t *testing.T) {
+		url := answer(200, `{"name":"x","type":"sink","connector":{"state":"RUNNING","worker_id":"w:1"},"tasks":[{"id":0,"state":"UNASSIGNED","worker_id":"w:1"}]}`)
+		(&shell{t, s.dir, []string{"MILLRACE_URL=" + url}}).steps([]step{{args: "connectors resume x --wait 1s", status: 1, err: "x is RUNNING, task 0 UNASSIGNED after 1s"}})
+	})
 	t.Run("a user signs in, and the password is in no output", func(t *testing.T) {
 		srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if u, p, _ := r.BasicAuth(); u != "ada" || p != "s3cret" {
