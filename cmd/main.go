@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millrace/runtime/loggers"
 	"millrace/schema/plugin"
 )
 
@@ -109,7 +110,9 @@ func versionCommand() *cobra.Command {
 	}
 }
 
-// newLogger writes the process's log as text lines.
-func newLogger(w io.Writer) *slog.Logger {
-	return slog.New(slog.NewTextHandler(w, &slog.HandlerOptions{Level: slog.LevelInfo}))
+// newLogger writes the process's log as text lines, as the levels say, which clients of
+// the API may change.
+func newLogger(w io.Writer) (*slog.Logger, *loggers.Levels) {
+	l := loggers.New()
+	return slog.New(l.Handler(slog.NewTextHandler(w, &slog.HandlerOptions{Level: loggers.Trace}))), l
 }

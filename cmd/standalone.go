@@ -24,6 +24,7 @@ import (
 	"millrace/rest"
 	"millrace/runtime"
 	"millrace/runtime/herder"
+	"millrace/runtime/loggers"
 	"millrace/schema/plugin"
 )
 
@@ -40,6 +41,7 @@ type standalone struct {
 	connectors []*connectorFile
 	out        io.Writer
 	lg         *slog.Logger
+	levels     *loggers.Levels
 	flagGiven  func(name string) bool
 }
 
@@ -111,7 +113,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	defer guardMemory(ctx)()
-	s.lg = newLogger(os.Stderr)
+	s.lg, s.levels = newLogger(os.Stderr)
 	worker, err := s.workerConfig()
 	if err != nil {
 		return err
@@ -143,7 +145,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
 
-	h, err := herder.Open(ctx, herder.Config{Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: s.lg,
+	h, err := herder.Open(ctx, herder.Config{Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: s.lg, Levels: s.levels,
 		AdvertisedURL: api.Advertised()})
 	if err != nil {
 		return stopped(ctx, err)

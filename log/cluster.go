@@ -44,17 +44,42 @@ func hint(err error) string {
 	return ""
 }
 
-// clientLog hands on what a client has to say when it is a warning or worse.
-func (l *Log) clientLog() kgo.Logger { return clientLog{l.lg} }
+// clientLog hands on what a client of the log's own has to say.
+func (l *Log) clientLog() kgo.Logger { return ClientLog(l.lg) }
+
+// ClientLog hands on what a Kafka client has to say when it is a warning or worse, under the
+// logger org.apache.kafka.clients. Where that has the level debug or lower, it hands on what the
+// client does, too.
+func ClientLog(lg *slog.Logger) kgo.Logger {
+	return clientLog{lg.With("logger", "org.apache.kafka.clients")}
+}
 
 type clientLog struct{ lg *slog.Logger }
 
-func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
+// trace is a level below debug: each request.
+const trace = slog.LevelDebug - 4
+
+// Level implements kgo.Logger. The client asks each time. What it tells at its level of
+// information is of interest to whoever looks for a fault.
+func (c clientLog) Level() kgo.LogLevel {
+	switch ctx := context.Background(); {
+	case c.lg.Enabled(ctx, trace):
+		return kgo.LogLevelDebug
+	case c.lg.Enabled(ctx, slog.LevelDebug):
+		return kgo.LogLevelInfo
+	}
+	return kgo.LogLevelWarn
+}
 
 func (c clientLog) Log(level kgo.LogLevel, msg string, kv ...any) {
 	to := slog.LevelWarn
-	if level == kgo.LogLevelError {
+	switch level {
+	case kgo.LogLevelError:
 		to = slog.LevelError
+	case kgo.LogLevelInfo:
+		to = slog.LevelDebug
+	case kgo.LogLevelDebug:
+		to = trace
 	}
 	c.lg.Log(context.Background(), to, "kafka client: "+msg, kv...)
 }

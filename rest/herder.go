@@ -49,6 +49,13 @@ type Herder interface {
 	PutTasks(ctx context.Context, name string, tasks []map[string]string, body []byte, s runtime.Signature) error
 	Fence(ctx context.Context, name string, body []byte, s runtime.Signature) error
 
+	// Loggers are the levels of this worker's loggers; SetLogger returns the names of those
+	// that it set, SetClusterLogger sets them on all workers.
+	Loggers() map[string]runtime.LoggerLevel
+	Logger(name string) (runtime.LoggerLevel, error)
+	SetLogger(name, level string) ([]string, error)
+	SetClusterLogger(ctx context.Context, name, level string) error
+
 	Validate(ctx context.Context, config map[string]string) (runtime.ConfigInfos, error)
 	Plugins(connectorsOnly bool) []runtime.PluginInfo
 	PluginConfig(ctx context.Context, plugin string) ([]runtime.KeyInfo, error)

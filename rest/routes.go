@@ -93,6 +93,11 @@ func (s *Server) ops() []op {
 			query: q(queryParam{name: "version", doc: "A version or Maven's range of versions; the binary has one of each plugin."}), ok: ok(okay, []runtime.KeyInfo{}), also: is(unknown)},
 		{method: put, path: "/connector-plugins/{plugin}/config/validate", h: s.validate, id: "validateConfig", doc: "Describes every setting of a configuration, and what is wrong with it.", body: runtime.FlatConfig{}, ok: ok(okay, runtime.ConfigInfos{})},
 
+		{method: get, path: "/admin/loggers", h: s.loggers, id: "listLoggers", doc: "The levels of the worker's loggers.", ok: ok(okay, map[string]runtime.LoggerLevel{})},
+		{method: get, path: "/admin/loggers/{logger}", h: s.logger, id: "getLogger", doc: "A logger's level.", ok: ok(okay, runtime.LoggerLevel{}), also: is(unknown)},
+		{method: put, path: "/admin/loggers/{logger}", h: s.putLogger, id: "putLogger", doc: "Sets the level of a logger and all below it: on this worker (200, their names) or on all (204).",
+			query: q(queryParam{name: "scope", doc: "Where.", values: []string{"worker", "cluster"}}), body: levelRequest{}, ok: map[int]any{okay: []string{}, nothing: nil}, also: is(unknown)},
+
 		{method: get, path: "/openapi.json", h: s.openapi, id: "openapi", doc: "This description.", ok: ok(okay, anyObject{})},
 	}
 	if s.metrics != nil {
@@ -105,6 +110,7 @@ func (s *Server) ops() []op {
 var pathParams = map[string]string{
 	"name":   "A connector's name, percent-encoded: / as %2F.",
 	"task":   "A task's number, from 0.",
+	"logger": "A logger's name, root, or connector:NAME.",
 	"plugin": "A plugin's class, its simple class name, or a short name.",
 }
 

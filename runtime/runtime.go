@@ -230,3 +230,10 @@ type Health struct {
 	Status  string `json:"status"` // healthy, starting, unhealthy
 	Message string `json:"message"`
 }
+
+// LoggerLevel is what a logger writes: TRACE, DEBUG, INFO, WARN, ERROR, FATAL or OFF and
+// what is above it.
+type LoggerLevel struct {
+	Level    string `json:"level"`
+	Modified *int64 `json:"last_modified"` // ms since the epoch; nil where nobody set it
+}

@@ -16,6 +16,7 @@ import (
 	"millrace/connectors"
 	"millrace/log"
 	"millrace/runtime"
+	"millrace/runtime/loggers"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
 	"millrace/runtime/worker"
@@ -28,6 +29,9 @@ type Config struct {
 	Worker  runtime.WorkerConfig
 	Files   *runtime.FileRoots
 	Logger  *slog.Logger
+	// Levels are what decides what Logger writes, so that clients can change it. Nil: the
+	// herder has some of its own around Logger's handler, for itself and all it runs.
+	Levels *loggers.Levels
 	// AdvertisedURL is where other workers reach this one's API: "http://host:8083/".
 	AdvertisedURL string
 }
@@ -37,6 +41,7 @@ type Config struct {
 type Herder struct {
 	cfg       Config
 	lg        *slog.Logger
+	levels    *loggers.Levels
 	workerID  string // host:port of the advertised URL
 	url       string // ending with a slash
 	configs   *store.Configs
@@ -98,8 +103,12 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Levels == nil {
+		c.Levels = loggers.New()
+		c.Logger = slog.New(c.Levels.Handler(c.Logger.Handler()))
+	}
 	h := &Herder{
-		cfg: c, lg: c.Logger, workerID: u.Host, url: strings.TrimSuffix(c.AdvertisedURL, "/") + "/",
+		cfg: c, lg: c.Logger, levels: c.Levels, workerID: u.Host, url: strings.TrimSuffix(c.AdvertisedURL, "/") + "/",
 		mail: mailbox{wake: make(chan struct{}, 1)}, writing: make(chan struct{}, 1),
 		ready: make(chan struct{}), done: make(chan struct{}), left: make(chan struct{}),
 		state: state{conns: map[string]*connSlot{}, tasks: map[runtime.TaskID]*taskSlot{}, fencings: map[string]*fencing{}},
@@ -134,6 +143,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 				h.lg.Warn("another worker has taken over as the group's leader; this one joins again", "transactional.id", c.Worker.LeaderID())
 				h.member.requestRejoin()
 			},
+			Logger: h.loggerAsked,
 		})
 	})
 	opened.Wait()

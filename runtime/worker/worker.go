@@ -452,7 +452,7 @@ func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) 
 		id = o.ClientID
 	}
 	opts := append(w.cfg.Log.ClientOpts(),
-		kgo.ClientID(id), kgo.WithLogger(clientLog{w.cfg.Logger.With("client", id)}), kgo.WithHooks(m.client(ProducerClient, id)),
+		kgo.ClientID(id), kgo.WithLogger(log.ClientLog(w.cfg.Logger.With("client", id))), kgo.WithHooks(m.client(ProducerClient, id)),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(partitioner()),
 		kgo.ProducerLinger(0),
@@ -602,7 +602,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		id = overrides.ClientID
 	}
 	s.consumer = t.Meter.client(ConsumerClient, id)
-	opts := append(w.cfg.Log.ClientOpts(), kgo.ClientID(id), kgo.WithLogger(clientLog{cc.Log.With("client", id)}), kgo.WithHooks(s.consumer), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	opts := append(w.cfg.Log.ClientOpts(), kgo.ClientID(id), kgo.WithLogger(log.ClientLog(cc.Log.With("client", id))), kgo.WithHooks(s.consumer), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	opts = append(opts, s.options()...)
 	if pattern := settings.TopicsRegex.Get(v); pattern != "" {
 		if s.regex, err = javatext.Compile(pattern); err != nil {
@@ -635,17 +635,4 @@ func (w *Worker) makeDeadLetterTopic(ctx context.Context, tol tolerance.Config) 
 		return connectors.Retriable(fmt.Errorf("%s %s: %w", settings.DeadLetterTopic.Name, tol.DeadLetterTopic, err))
 	}
 	return nil
-}
-
-// clientLog passes a client's warnings on.
-type clientLog struct{ lg *slog.Logger }
-
-func (clientLog) Level() kgo.LogLevel { return kgo.LogLevelWarn }
-
-func (c clientLog) Log(level kgo.LogLevel, msg string, kv ...any) {
-	if level == kgo.LogLevelError {
-		c.lg.Error("log client: "+msg, kv...)
-		return
-	}
-	c.lg.Warn("log client: "+msg, kv...)
 }
