@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"millrace/log/internal/batch"
+	"millrace/log/internal/scram"
 	"millrace/log/internal/store"
 )
 
@@ -60,7 +61,7 @@ type Options struct {
 	Logger        *slog.Logger
 }
 
-// Catalog is the set of topics. Safe for concurrent use.
+// Catalog is the set of topics and of users. Safe for concurrent use.
 type Catalog struct {
 	opt  Options
 	lg   *slog.Logger
@@ -75,6 +76,9 @@ type Catalog struct {
 	byID       map[[16]byte]*Topic
 	partitions int
 	cluster    string
+	users      map[Account]scram.Credential // never changed: changes make a new one
+	shapes     map[scram.Mechanism]shape
+	secret     []byte // guarded by turn
 
 	ids        chan struct{} // held by whoever takes producer ids
 	nextID     int64
@@ -108,11 +112,12 @@ func Open(st *store.Store, opt Options) (*Catalog, error) {
 	} else {
 		c.meta.SetConfig(pc)
 	}
-	s := state{topics: map[string]topicRecord{}}
+	s := state{topics: map[string]topicRecord{}, users: map[Account]scram.Credential{}}
 	if err := c.load(&s); err != nil {
 		return nil, fmt.Errorf("load catalogue %s-0: %w", MetaTopic, err)
 	}
-	c.cluster, c.blockStart = s.cluster, s.nextBlock
+	c.cluster, c.blockStart, c.secret = s.cluster, s.nextBlock, s.secret
+	c.setUsers(s.users)
 	if c.cluster == "" {
 		c.cluster = FormatID(newID())
 		if err := c.write(record{keyCluster, encode(clusterRecord{c.cluster})}); err != nil {
@@ -261,6 +266,13 @@ func (c *Catalog) TopicNames() []string {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return slices.Sorted(maps.Keys(c.topics))
+}
+
+// Size is the number of all topics' partitions.
+func (c *Catalog) Size() int {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.partitions
 }
 
 // Topics returns all topics by name. The slice is the caller's.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"millrace/log/internal/scram"
 	"millrace/log/internal/store"
 	"millrace/log/internal/vfs"
 )
@@ -308,7 +309,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add("producers", encode(producersRecord{1000}))
 	f.Add("topic/", []byte(`{"id":"","partitions":-1}`))
 	f.Fuzz(func(t *testing.T, key string, value []byte) {
-		s := state{topics: map[string]topicRecord{}}
+		s := state{topics: map[string]topicRecord{}, users: map[Account]scram.Credential{}}
 		if s.apply(key, value) == nil {
 			for name, r := range s.topics {
 				if _, err := ParseID(r.ID); err != nil || r.Partitions < 1 {

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"millrace/log/internal/scram"
 )
 
 // Records of __embedded_meta-0. The key is text, the value JSON; a null value removes the key. Of
@@ -14,6 +16,9 @@ import (
 //	cluster          {"id":"<base64url of 16 bytes>"}
 //	topic/<name>     {"id":"<base64url of 16 bytes>","partitions":3,"configs":{"k":"v"},"deleting":true}
 //	producers        {"next":2000}: ids below are handed out or lost; blocks of 1000
+//	secret           {"bytes":"<base64 of 32 bytes>"}: what nobody else knows
+//	scram/<mechanism>/<user>  {"salt":"<base64>","iterations":8192,"storedKey":"<base64>","serverKey":"<base64>"},
+//	                 mechanism SCRAM-SHA-256 or SCRAM-SHA-512 (RFC 5802)
 //
 // Fixed for ever.
 const (
@@ -22,7 +27,9 @@ const (
 
 	keyCluster   = "cluster"
 	keyProducers = "producers"
+	keySecret    = "secret"
 	topicPrefix  = "topic/"
+	scramPrefix  = "scram/"
 )
 
 type clusterRecord struct {
@@ -38,6 +45,27 @@ type topicRecord struct {
 	Partitions int32             `json:"partitions"`
 	Configs    map[string]string `json:"configs,omitempty"`
 	Deleting   bool              `json:"deleting,omitempty"`
+}
+
+type secretRecord struct {
+	Bytes []byte `json:"bytes"`
+}
+
+type scramRecord struct {
+	Salt       []byte `json:"salt"`
+	Iterations int    `json:"iterations"`
+	StoredKey  []byte `json:"storedKey"`
+	ServerKey  []byte `json:"serverKey"`
+}
+
+func scramKey(a Account) string { return scramPrefix + a.Mechanism.String() + "/" + a.User }
+
+// parseScramKey reads scramKey's text.
+func parseScramKey(key string) (Account, bool) {
+	rest, ok := strings.CutPrefix(key, scramPrefix)
+	mechanism, user, ok2 := strings.Cut(rest, "/")
+	m, known := scram.Parse(mechanism)
+	return Account{user, m}, ok && ok2 && known
 }
 
 // FormatID is an id's usual text: base64url without padding, 22 characters.
@@ -65,14 +93,20 @@ type state struct {
 	cluster   string
 	nextBlock int64 // first producer id that is not in a block yet
 	topics    map[string]topicRecord
+	secret    []byte
+	users     map[Account]scram.Credential
 }
 
 // apply takes one record in. Values that cannot be read are errors: the catalogue is ours alone.
 func (s *state) apply(key string, value []byte) error {
 	name, isTopic := strings.CutPrefix(key, topicPrefix)
+	account, isScram := parseScramKey(key)
 	if value == nil {
-		if isTopic {
+		switch {
+		case isTopic:
 			delete(s.topics, name)
+		case isScram:
+			delete(s.users, account)
 		}
 		return nil
 	}
@@ -80,6 +114,8 @@ func (s *state) apply(key string, value []byte) error {
 	var c clusterRecord
 	var p producersRecord
 	var t topicRecord
+	var se secretRecord
+	var sc scramRecord
 	switch {
 	case key == keyCluster:
 		into = &c
@@ -87,6 +123,10 @@ func (s *state) apply(key string, value []byte) error {
 		into = &p
 	case isTopic:
 		into = &t
+	case key == keySecret:
+		into = &se
+	case isScram:
+		into = &sc
 	default:
 		return nil // of a later version
 	}
@@ -98,6 +138,14 @@ func (s *state) apply(key string, value []byte) error {
 		s.cluster = c.ID
 	case key == keyProducers:
 		s.nextBlock = max(s.nextBlock, p.Next)
+	case key == keySecret:
+		s.secret = se.Bytes
+	case isScram:
+		cr := scram.Credential{Salt: sc.Salt, Iterations: sc.Iterations, StoredKey: sc.StoredKey, ServerKey: sc.ServerKey}
+		if err := cr.Check(account.Mechanism); err != nil {
+			return fmt.Errorf("record %q: %w", key, err)
+		}
+		s.users[account] = cr
 	default:
 		if _, err := ParseID(t.ID); err != nil {
 			return fmt.Errorf("record %q: %w", key, err)
