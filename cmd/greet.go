@@ -16,7 +16,7 @@ import (
 
 // greet tells what runs and what to do next: for people on a terminal, else as one
 // line of the log.
-func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, on *rest.Listeners, isNew bool) {
+func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, on *rest.Listeners, isNew bool, worker runtime.WorkerConfig) {
 	took, rss := time.Since(processStart()).Round(time.Millisecond), residentMiB()
 	names, err := h.Connectors(ctx)
 	if err != nil {
@@ -34,9 +34,12 @@ func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, on *r
 	}
 	fmt.Fprintf(s.out, "Millrace %s ready in %v, %d MiB      data %s (%s)      Ctrl-C stops\n", version, took, rss, s.data, age)
 	fmt.Fprintf(s.out, "  REST   %s      Kafka  %s\n", api, orNone(kafka))
-	if on.Loopback() && (kafka == "" || ofThisMachine(kafka)) {
+	switch {
+	case on.Loopback() && s.kafkaIsLocal(worker):
 		fmt.Fprintln(s.out, "  Open to this machine only, no sign-in.")
-	} else {
+	case !worker.REST.Insecure:
+		fmt.Fprintln(s.out, "  Who comes from another machine signs in.")
+	default:
 		fmt.Fprintln(s.out, "  Open to whoever reaches these addresses, no sign-in (insecure=true).")
 	}
 	if len(names)+len(s.connectors) == 0 {

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"maps"
-	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -65,7 +64,7 @@ func standaloneCommand(plugins []plugin.Plugin) *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&s.data, "data", "millrace-data", "folder that keeps everything: the log and, in its folder files, what file connectors may use")
 	f.StringVar(&s.rest, "rest", "127.0.0.1:8083", "address of the REST API")
-	f.StringVar(&s.kafka, "kafka", "127.0.0.1:9092", "address at which the embedded log speaks the Kafka protocol; none for no port")
+	f.StringVar(&s.kafka, "kafka", "127.0.0.1:9092", "address at which the embedded log speaks the Kafka protocol, HOST:PORT or as in log.listeners; none for no port")
 	f.StringArrayVar(&s.fileRoots, "file-root", nil, "folder whose files connectors may open; repeatable, / for all (default: the working directory and DATA/files)")
 	f.StringArrayVar(&s.settings, "config", nil, "a worker setting, key=value; repeatable, goes before the file's")
 	return c
@@ -127,11 +126,6 @@ func (s *standalone) run(ctx context.Context) (err error) {
 		return err
 	}
 	isNew := !exists(filepath.Join(s.data, "log"))
-	if s.kafka != "none" && !s.onCluster() {
-		if err := loopbackOnly(s.kafka, worker.REST.Insecure); err != nil {
-			return err
-		}
-	}
 	api, err := rest.Listen(worker.REST, s.lg)
 	if err != nil {
 		return err
@@ -139,9 +133,13 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	defer api.Close()
 
 	offline := make(chan error, 1)
-	l, err := log.Open(ctx, s.logConfig(func(err error) { offline <- err }))
+	logConfig, err := s.logConfig(worker, func(err error) { offline <- err })
 	if err != nil {
-		return explainKafkaPort(err, s.kafka)
+		return err
+	}
+	l, err := log.Open(ctx, logConfig)
+	if err != nil {
+		return explainKafkaPort(err, logConfig.Listeners)
 	}
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
 
@@ -164,7 +162,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	case <-ctx.Done():
 		return nil
 	}
-	s.greet(ctx, h, l, api, isNew)
+	s.greet(ctx, h, l, api, isNew, worker)
 	if err := s.putConnectors(ctx, h); err != nil {
 		return stopped(ctx, err)
 	}
@@ -216,6 +214,9 @@ func (s *standalone) workerConfig() (runtime.WorkerConfig, error) {
 	if _, given := s.worker["listeners"]; !given || s.flagGiven("rest") {
 		s.worker["listeners"] = "http://" + s.rest
 	}
+	if _, given := s.worker["log.listeners"]; !given || s.flagGiven("kafka") {
+		s.worker["log.listeners"] = s.kafka
+	}
 	worker, errs := runtime.ParseWorker(runtime.WithDefaults(s.worker, defaults))
 	if len(errs) > 0 {
 		lines := make([]string, len(errs))
@@ -248,50 +249,7 @@ func (s *standalone) roots(worker runtime.WorkerConfig) (*runtime.FileRoots, err
 		}
 		roots = []string{".", files}
 	}
-	return runtime.NewFileRoots(roots, append([]string{filepath.Join(s.data, "log")}, s.workerPath...))
-}
-
-// logConfig says where the log is. onOffline is told when its disk has failed.
-func (s *standalone) logConfig(onOffline func(error)) log.Config {
-	c := log.Config{Logger: s.lg, OnOffline: onOffline}
-	if s.onCluster() {
-		for seed := range strings.SplitSeq(s.worker["bootstrap.servers"], ",") {
-			c.Seeds = append(c.Seeds, strings.TrimSpace(seed))
-		}
-		return c
-	}
-	c.DataDir = filepath.Join(s.data, "log")
-	if s.kafka != "none" {
-		c.Listeners = []string{s.kafka}
-	}
-	return c
-}
-
-// loopbackOnly refuses an address of the Kafka port that others can reach, since nobody
-// signs in there.
-func loopbackOnly(addr string, insecure bool) error {
-	if _, _, err := net.SplitHostPort(addr); err != nil {
-		return usage(fmt.Errorf("--kafka %s: want HOST:PORT: %w", addr, err))
-	}
-	if insecure || ofThisMachine(addr) {
-		return nil
-	}
-	return fmt.Errorf("--kafka %s: others can reach this address and nobody would have to sign in; "+
-		"use a loopback address, or allow it with insecure=true in the worker's properties (--config insecure=true)", addr)
-}
-
-// ofThisMachine reports whether nobody else can reach an address.
-func ofThisMachine(addr string) bool {
-	host, _, err := net.SplitHostPort(addr)
-	ip := net.ParseIP(host)
-	return err == nil && (host == "localhost" || ip != nil && ip.IsLoopback())
-}
-
-func explainKafkaPort(err error, addr string) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("the Kafka port's address %s is in use; choose another with --kafka, as in --kafka 127.0.0.1:9093, or --kafka none", addr)
-	}
-	return err
+	return runtime.NewFileRoots(roots, slices.Concat([]string{filepath.Join(s.data, "log")}, s.workerPath, worker.Log.SecretFiles()))
 }
 
 // putConnectors stores the connectors of the command line. All are validated before

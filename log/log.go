@@ -8,6 +8,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/log/broker"
+	"millrace/log/broker/auth"
 	"millrace/log/broker/group"
 	"millrace/log/broker/txn"
 	"millrace/log/internal/catalog"
@@ -75,7 +77,10 @@ func openEmbedded(cfg Config) (_ *Log, err error) {
 		l.lg.Warn("acknowledged records may be lost when the machine fails", "log.fsync", cfg.Fsync)
 	}
 	// Addresses are taken first: a port in use is found out before the directory is recovered.
-	listeners, err := listen(cfg.Listeners)
+	if len(cfg.Mechanisms) == 0 {
+		cfg.Mechanisms = slices.DeleteFunc(Mechanisms(), func(m string) bool { return m == auth.Plain })
+	}
+	listeners, err := listen(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +112,14 @@ func openEmbedded(cfg Config) (_ *Log, err error) {
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", cfg.DataDir, err), l.store.Close())
 	}
 	l.clusterID = cat.ClusterID()
+	changed, err := cat.SetPasswords(cfg.Passwords)
+	if err != nil {
+		undo()
+		return nil, errors.Join(fmt.Errorf("set passwords of users in %s: %w", cfg.DataDir, err), l.store.Close())
+	}
+	if len(changed) > 0 {
+		l.lg.Info("users have new passwords", "users", strings.Join(changed, ","))
+	}
 	l.groups, err = broker.OpenGroups(cat, group.Options{Logger: l.lg})
 	if err != nil {
 		undo()
@@ -120,44 +133,38 @@ func openEmbedded(cfg Config) (_ *Log, err error) {
 	}
 	l.srv = broker.New(broker.Options{
 		Store: l.store, Catalog: cat, DataDir: cfg.DataDir, Logger: l.lg,
-		MaxRequest: cfg.Limits.MaxRequest, RequestBudget: cfg.Limits.RequestMemory, MaxConnections: cfg.Limits.Connections,
+		MaxRequest: cfg.Limits.MaxRequest, RequestBudget: cfg.Limits.RequestMemory, AnswerBudget: cfg.Limits.AnswerMemory, MaxConnections: cfg.Limits.Connections,
 		Partitions: cfg.Partitions, NoAutoCreate: cfg.NoAutoCreate,
+		MaxPerIP: cfg.Limits.PerIP, IdleTime: cfg.Limits.IdleTime,
+		Mechanisms: cfg.Mechanisms, Reauth: cfg.Reauth, SuperUsers: cfg.SuperUsers,
 		Groups: l.groups, Txns: l.txns,
 	})
-	// Serve fails only after Close.
-	l.srv.Serve(l.mem, broker.Listener{Host: "embedded", Port: 9092, InMemory: true})
-	for _, tl := range listeners {
-		a := tl.Addr().(*net.TCPAddr)
-		at := broker.Listener{Host: a.IP.String(), Port: int32(a.Port)}
-		if a.IP.IsUnspecified() {
-			at.Host = "" // whatever address the client reached
+	serve := func(nl net.Listener, at broker.Listener) {
+		if e := l.srv.Serve(nl, at); e != nil {
+			err = errors.Join(err, e)
 		}
+	}
+	serve(l.mem, broker.Listener{Name: "embedded", Host: "embedded", Port: 9092, InMemory: true})
+	for _, tl := range listeners {
 		if l.addr == "" {
 			l.addr = tl.Addr().String()
 		}
-		l.srv.Serve(tl, at)
+		serve(tl, tl.at)
+	}
+	if err != nil {
+		undo()
+		err = errors.Join(fmt.Errorf("open log in %s: %w", cfg.DataDir, err), l.srv.Close(context.Background()))
+		l.txns.Close()
+		l.groups.Close()
+		return nil, errors.Join(err, l.store.Close())
 	}
 	// Metadata costs microseconds here: new topics need not wait for seconds to be noticed.
 	l.opts = []kgo.Opt{kgo.SeedBrokers("embedded:9092"), kgo.Dialer(l.mem.Dial), kgo.MetadataMinAge(100 * time.Millisecond)}
 	return l, nil
 }
 
-func listen(addrs []string) (ls []net.Listener, err error) {
-	for _, a := range addrs {
-		l, err := net.Listen("tcp", a)
-		if err != nil {
-			for _, l := range ls {
-				l.Close()
-			}
-			return nil, fmt.Errorf("listen for Kafka clients on %s: %w", a, err)
-		}
-		ls = append(ls, l)
-	}
-	return ls, nil
-}
-
 // holder is what a second process is told about this one.
-func holder(ls []net.Listener) string {
+func holder(ls []opened) string {
 	s := "pid " + strconv.Itoa(pid())
 	for i, l := range ls {
 		if i == 0 {

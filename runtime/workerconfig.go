@@ -53,7 +53,7 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
 	flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, fileRoots).
-	Merge(restDef).
+	Merge(restDef).Merge(logDef).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
 		"plugin.discovery":          "plugins are part of the binary",
@@ -73,7 +73,7 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 // end in a point. Whatever nobody reads is reported: above all an identity, a sign-in or a
 // guarantee that an operator believes in must not be dropped without a word.
 var passedOn = []string{"bootstrap.servers", "producer.", "consumer.", "admin.", "key.converter.", "value.converter.",
-	"header.converter.", "config.storage.", "offset.storage.", "status.storage."}
+	"header.converter.", "config.storage.", "offset.storage.", "status.storage.", topicDefaults}
 
 func isPassedOn(key string) bool {
 	return slices.ContainsFunc(passedOn, func(p string) bool {
@@ -99,6 +99,7 @@ type WorkerConfig struct {
 	AutoRestart                                   bool
 	FileRoots                                     []string
 	REST                                          RESTConfig
+	Log                                           LogConfig
 	Properties                                    map[string]string // everything as given
 	Notices                                       []string          // keys that are ignored or unknown, with reasons
 }
@@ -158,6 +159,9 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		REST:        parseREST(v),
 		Properties:  maps.Clone(properties),
 	}
+	logConfig, wrong := parseLog(v, c.Properties)
+	c.Log = logConfig
+	errs = append(errs, wrong...)
 	if len(errs) == 0 && c.Heartbeat >= c.SessionTimeout {
 		errs = append(errs, heartbeat.Errorf(v, "must be shorter than session.timeout.ms (%d); a third of it is usual", c.SessionTimeout.Milliseconds()))
 	}

@@ -8,7 +8,7 @@ import "millrace/log/internal/wire"
 func (s *Server) register() {
 	for key, h := range map[int16]handler{
 		wire.ApiVersions:          inline(s.apiVersions),
-		wire.Metadata:             inline(s.metadata),
+		wire.Metadata:             inTurn(s.metadata),
 		wire.Produce:              s.produce,
 		wire.Fetch:                s.fetch,
 		wire.ListOffsets:          inline(s.listOffsets),
@@ -18,14 +18,18 @@ func (s *Server) register() {
 		wire.CreateTopics:         inline(s.createTopics),
 		wire.DeleteTopics:         inline(s.deleteTopics),
 		wire.CreatePartitions:     inline(s.createPartitions),
-		wire.DescribeConfigs:      inline(s.describeConfigs),
+		wire.DescribeConfigs:      inTurn(s.describeConfigs),
 		wire.IncrementalAlter:     inline(s.incrementalAlterConfigs),
 		wire.AlterConfigs:         inline(s.alterConfigs),
 		wire.DeleteRecords:        inline(s.deleteRecords),
-		wire.DescribeLogDirs:      inline(s.describeLogDirs),
+		wire.DescribeLogDirs:      inTurn(s.describeLogDirs),
 		wire.DescribeCluster:      inline(s.describeCluster),
 		wire.ListReassignments:    inline(s.listReassignments),
-		wire.DescribeTopicParts:   inline(s.describeTopicPartitions),
+		wire.DescribeTopicParts:   inTurn(s.describeTopicPartitions),
+		wire.SaslHandshake:        inline(s.saslHandshake),
+		wire.SaslAuthenticate:     inline(s.saslAuthenticate),
+		wire.DescribeScram:        inline(s.describeScram),
+		wire.AlterScram:           inline(s.alterScram),
 	} {
 		s.handlers[key] = h
 	}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -24,6 +25,28 @@ type call struct {
 	resp    kmsg.Response
 	write   func(w *wire.Writer) error
 	err     error
+
+	turn    atomic.Bool  // it holds one of its transport's large
+	waiting atomic.Int64 // bytes that it holds of its transport's waiting
+	isOver  atomic.Bool
+}
+
+// takeTurn waits until few enough large requests are worked on.
+func (c *call) takeTurn() error {
+	select {
+	case c.conn.srv.transport(c.conn.at).large <- struct{}{}:
+		c.turn.Store(true)
+		return nil
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	}
+}
+
+// giveTurn ends takeTurn, if it was called. Calling it again does nothing.
+func (c *call) giveTurn() {
+	if c.turn.CompareAndSwap(true, false) {
+		<-c.conn.srv.transport(c.conn.at).large
+	}
 }
 
 // handler carries out one request. It runs on the connection's reader, so the next request of this
@@ -58,3 +81,55 @@ func (c *call) end(set func()) {
 func inline[Q kmsg.Request](f func(c *call, req Q) kmsg.Response) handler {
 	return func(c *call) { c.reply(f(c, c.req.(Q))) }
 }
+
+// decodedSize is how large a request is at most when it is decoded, in its bytes.
+const decodedSize = 25
+
+// waitingMemory bounds the large requests that wait for something to happen.
+const waitingMemory = 512 << 20
+
+// wait goes from working on a request to waiting with it.
+func (c *call) wait(size int) error {
+	c.giveTurn()
+	if size <= largeRequest {
+		return nil
+	}
+	t, n := c.conn.srv.transport(c.conn.at), int64(size)*decodedSize
+	c.waiting.Store(n)
+	now := t.waiting.Add(n)
+	if c.isOver.Load() { // answered meanwhile: over may have come too early
+		c.over()
+		return nil
+	}
+	if now > waitingMemory {
+		return fmt.Errorf("%s of %d bytes: too many large requests wait; ask for less at a time", wire.Name(c.h.Key), size)
+	}
+	return nil
+}
+
+// over gives back what a call holds once nobody works on it any more.
+func (c *call) over() {
+	c.isOver.Store(true)
+	c.giveTurn()
+	if n := c.waiting.Swap(0); n > 0 {
+		c.conn.srv.transport(c.conn.at).waiting.Add(-n)
+	}
+}
+
+// inTurn makes a handler of a function whose answer may be large whatever the request: it is made when it can be written,
+// so that a client who takes no answers holds one and not a queue of them.
+func inTurn[Q kmsg.Request](f func(c *call, req Q) kmsg.Response) handler {
+	return func(c *call) {
+		c.later(func(w *wire.Writer) error {
+			if !c.turn.Load() && c.conn.srv.cat.Size() > manyPartitions {
+				if err := c.takeTurn(); err != nil {
+					return err
+				}
+			}
+			return w.Answer(c.h, f(c, c.req.(Q)))
+		})
+	}
+}
+
+// manyPartitions make answers about all of them large.
+const manyPartitions = 2000

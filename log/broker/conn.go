@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -19,16 +20,24 @@ import (
 const (
 	inFlight   = 8                // answers that may be outstanding on a connection
 	writeStall = 60 * time.Second // a peer that takes nothing for so long is gone
+	tightStall = 10 * time.Second // … when memory is short
+	writePiece = 256 << 10        // what must be taken in that time
 )
 
 // conn is one client connection.
 type conn struct {
 	srv       *Server
-	nc        net.Conn
+	nc        net.Conn // over TLS where the listener has it
+	raw       net.Conn // below TLS
 	at        Listener // where the client came in
+	reached   bool     // at.Host is the address that the client reached
 	id        int64
 	principal string
-	clientID  string          // of the last request; the reader's
+	signIn    *signIn      // on listeners with SASL; the reader's
+	clientID  string       // of the last request; the reader's
+	pushed    atomic.Int64 // calls, and how many of them were answered
+	answered  atomic.Int64
+	active    atomic.Int64    // unix nanoseconds of the last request or answer
 	ctx       context.Context // ends when the connection is to be closed
 	cancel    context.CancelCauseFunc
 	queue     chan *call
@@ -38,6 +47,17 @@ type conn struct {
 
 // serve runs the connection until either side is done with it.
 func (c *conn) serve() {
+	defer c.close()
+	if err := c.welcome(); err != nil {
+		c.cancel(err)
+		if !quiet(err) {
+			c.srv.trouble("connection closed", "peer", c.peer(), "listener", c.at.Name, "error", err)
+		}
+		return
+	}
+	if c.signIn != nil {
+		defer c.signIn.tooLate.Stop()
+	}
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -47,32 +67,50 @@ func (c *conn) serve() {
 	close(c.queue)
 	close(c.unread)
 	if err != nil && !quiet(err) {
-		c.srv.lg.Warn("connection closed", "peer", c.nc.RemoteAddr().String(), "error", err)
+		c.srv.trouble("connection closed", "peer", c.peer(), "principal", c.principal, "error", err)
 	}
-	if !errors.Is(err, errStopping) && !errors.Is(err, io.EOF) {
+	if !errors.Is(err, errStopping) && !errors.Is(err, io.EOF) && !errors.Is(err, errTurnedAway) {
 		// Nobody waits for answers any more; waits for durability end.
 		c.cancel(err)
 	}
 	<-written
 	c.cancel(err)
-	c.close()
+	if c.nc != c.raw {
+		c.raw.SetWriteDeadline(time.Now().Add(time.Second)) // for TLS's goodbye
+		c.nc.Close()
+	}
 }
 
 // close ends both goroutines' I/O.
-func (c *conn) close() { c.once.Do(func() { c.nc.Close() }) }
+func (c *conn) close() { c.once.Do(func() { c.raw.Close() }) }
+
+func (c *conn) peer() string { return c.raw.RemoteAddr().String() }
 
 var errStopping = errors.New("the log is closing")
 
 // quiet errors are the ordinary ends of a connection.
 func quiet(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrClosedPipe) || errors.Is(err, net.ErrClosed) || errors.Is(err, errStopping) ||
-		errors.Is(err, context.Canceled) || isReset(err)
+		errors.Is(err, context.Canceled) || errors.Is(err, errTurnedAway) || errors.Is(err, wire.ErrIdle) || isReset(err)
 }
 
 func (c *conn) readRequests() error {
 	r := wire.NewReader(c.nc)
-	lim := wire.Limits{MaxRequest: c.srv.opt.MaxRequest, Budget: c.srv.budget(c.at)}
+	lim := wire.Limits{MaxRequest: c.srv.opt.MaxRequest, Budget: c.srv.transport(c.at).requests}
+	if !c.at.InMemory && c.srv.opt.IdleTime > 0 {
+		lim.KeepOpen, lim.Stopped = c.keepOpen, c.srv.stopping
+	}
 	for {
+		lim.MaxRequest = c.srv.opt.MaxRequest
+		if !c.known() {
+			lim.MaxRequest = min(lim.MaxRequest, wire.BeforeSignIn)
+			if c.signIn.raw {
+				if err := c.rawToken(r, lim); err != nil {
+					return err
+				}
+				continue
+			}
+		}
 		f, err := r.Next(c.ctx, lim)
 		if c.srv.stopping() {
 			f.Release()
@@ -109,6 +147,9 @@ func (c *conn) request(f *wire.Frame) error {
 	if serve == nil {
 		return fmt.Errorf("%s is not served", wire.Name(h.Key))
 	}
+	if err := c.admits(h); err != nil {
+		return err
+	}
 	c.clientID = h.ClientID
 	call := c.newCall(h)
 	if h.Key == wire.Produce {
@@ -116,11 +157,18 @@ func (c *conn) request(f *wire.Frame) error {
 	} else {
 		call.req = kmsg.RequestForKey(h.Key)
 		call.req.SetVersion(h.Version)
-		if err := c.decode(call.req, body, len(f.Bytes)); err != nil {
+		if len(f.Bytes) > largeRequest {
+			if err := call.takeTurn(); err != nil {
+				return err
+			}
+		}
+		if err := call.req.ReadFrom(body); err != nil {
+			call.giveTurn()
 			return fmt.Errorf("%s version %d: %w", wire.Name(h.Key), h.Version, err)
 		}
 	}
 	if err := c.push(call); err != nil {
+		call.giveTurn()
 		return err
 	}
 	c.srv.stats.request(h.Key)
@@ -136,24 +184,29 @@ func (c *conn) request(f *wire.Frame) error {
 		serve(call)
 	}()
 	call.body = nil
+	switch h.Key {
+	case wire.Fetch, wire.JoinGroup, wire.SyncGroup, wire.Heartbeat, wire.GroupHeartbeat848:
+		// It may be answered much later, because of somebody else. What is decoded stays until then.
+		if err := call.wait(len(f.Bytes)); err != nil {
+			return err
+		}
+	}
+	if c.signIn != nil && c.signIn.denied {
+		return errTurnedAway
+	}
 	return nil
 }
 
-// decode unpacks a body. Decoded forms are up to 25 times as large as their bytes, so bodies that are
-// not small are unpacked one at a time.
-func (c *conn) decode(req kmsg.Request, body []byte, size int) error {
-	if size > 64<<10 {
-		c.srv.unpacking.Lock()
-		defer c.srv.unpacking.Unlock()
-	}
-	return req.ReadFrom(body)
-}
+// largeRequest is the size from which a request has to wait for its turn to be decoded.
+const largeRequest = 64 << 10
 
 func (c *conn) newCall(h wire.Header) *call {
 	return &call{ctx: c.ctx, conn: c, h: h, ended: make(chan struct{})}
 }
 
 func (c *conn) push(call *call) error {
+	c.pushed.Add(1)
+	c.active.Store(time.Now().UnixNano())
 	select {
 	case c.queue <- call:
 		return nil
@@ -164,15 +217,21 @@ func (c *conn) push(call *call) error {
 
 // writeAnswers answers calls in the order of their requests.
 func (c *conn) writeAnswers() {
-	w := &wire.Writer{W: stallWriter{c.nc}}
+	t := c.srv.transport(c.at)
+	w := &wire.Writer{W: stallWriter{c.nc, t}, Memory: t.answers}
 	for call := range c.queue {
-		if err := c.answer(call, w); err != nil {
+		err := c.answer(call, w)
+		call.giveTurn()
+		c.answered.Add(1)
+		c.active.Store(time.Now().UnixNano())
+		if err != nil {
 			if !quiet(err) {
-				c.srv.lg.Warn("connection closed", "peer", c.nc.RemoteAddr().String(), "request", wire.Name(call.h.Key), "error", err)
+				c.srv.trouble("connection closed", "peer", c.peer(), "request", wire.Name(call.h.Key), "error", err)
 			}
 			c.cancel(err)
 			c.close() // the reader fails and closes the queue
-			for range c.queue {
+			for call := range c.queue {
+				call.over()
 			}
 			return
 		}
@@ -224,11 +283,38 @@ func (c *conn) await(call *call) error {
 	}
 }
 
-// stallWriter fails when a write makes no progress. Large answers come in pieces, so the limit is on
-// a piece and not on the answer.
-type stallWriter struct{ nc net.Conn }
+// keepOpen says until when to wait for a next request: a connection is idle when nothing was asked and nothing answered
+// for a while, and nobody waits for an answer.
+func (c *conn) keepOpen() time.Time {
+	now := time.Now()
+	if c.pushed.Load() > c.answered.Load() {
+		return now.Add(c.srv.opt.IdleTime)
+	}
+	if until := time.Unix(0, c.active.Load()).Add(c.srv.opt.IdleTime); until.After(now) {
+		return until
+	}
+	return time.Time{}
+}
 
-func (s stallWriter) Write(b []byte) (int, error) {
-	s.nc.SetWriteDeadline(time.Now().Add(writeStall))
-	return s.nc.Write(b)
+// stallWriter fails when a write makes no progress. Large answers come in pieces, so the limit is on a piece and not on
+// the answer. It is short when others wait for what slow peers hold.
+type stallWriter struct {
+	nc net.Conn
+	t  *transport
+}
+
+func (s stallWriter) Write(b []byte) (n int, err error) {
+	for n < len(b) {
+		stall := writeStall
+		if s.t.tight() {
+			stall = tightStall
+		}
+		s.nc.SetWriteDeadline(time.Now().Add(stall))
+		k, err := s.nc.Write(b[n:min(len(b), n+writePiece)])
+		n += k
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }

@@ -2,16 +2,19 @@ package broker
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"millrace/log/broker/auth"
 	"millrace/log/broker/group"
 	"millrace/log/broker/txn"
 	"millrace/log/internal/catalog"
@@ -27,10 +30,18 @@ type Options struct {
 	NodeID         int32            // 1
 	MaxRequest     int32            // bytes of one request, 100 MiB
 	RequestBudget  int64            // bytes of requests being received, for TCP and for in-memory connections each, 64 MiB
+	AnswerBudget   int64            // bytes of answers that clients have not taken yet, for both each, 64 MiB
 	Partitions     int32            // of topics that do not say, 1
 	NoAutoCreate   bool             // topics are not made by asking for them
 	MaxConnections int              // over TCP, 1024
+	MaxPerIP       int              // connections over TCP from one address; 0 for no limit of its own
+	IdleTime       time.Duration    // after which a connection over TCP without requests is closed, 10 min; negative: never
+	SignInTime     time.Duration    // which a client has for TLS and SASL together, 30 s
 	Logger         *slog.Logger
+
+	Mechanisms []string      // that listeners with SASL offer: auth.Known
+	Reauth     time.Duration // after which clients with SASL must sign in again; 0 for never
+	SuperUsers []string      // principals that may see and change users, "User:admin"
 
 	Groups *group.Coordinator // from OpenGroups; stays the caller's. Without it no group request is served
 	Txns   *txn.Coordinator   // from OpenTxns, with Groups; stays the caller's. Without it no transaction is served
@@ -46,11 +57,20 @@ func (o Options) withDefaults() Options {
 	if o.RequestBudget == 0 {
 		o.RequestBudget = 64 << 20
 	}
+	if o.AnswerBudget == 0 {
+		o.AnswerBudget = 64 << 20
+	}
 	if o.Partitions == 0 {
 		o.Partitions = 1
 	}
 	if o.MaxConnections == 0 {
 		o.MaxConnections = 1024
+	}
+	if o.IdleTime == 0 {
+		o.IdleTime = 10 * time.Minute
+	}
+	if o.SignInTime == 0 {
+		o.SignInTime = 30 * time.Second
 	}
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
@@ -61,24 +81,30 @@ func (o Options) withDefaults() Options {
 // Listener says how clients of a listener reach this broker: Metadata names the one a request came
 // in on.
 type Listener struct {
+	Name     string // for logs and metrics, "SASL_SSL://0.0.0.0:9093"
 	Host     string // empty: the address that the client reached
 	Port     int32
-	InMemory bool // clients in this process
+	InMemory bool        // clients in this process
+	TLS      *tls.Config // nil: no TLS
+	SASL     bool        // clients sign in before anything else
+	Loopback bool        // only this machine reaches it
 }
 
 // Server is the broker. Its methods may be called concurrently.
 type Server struct {
-	opt       Options
-	st        *store.Store
-	cat       *catalog.Catalog
-	lg        *slog.Logger
-	handlers  [kmsg.MaxKey + 1]handler
-	stats     stats
-	sessions  fetchSessions
-	unpacking sync.Mutex
-	txnLog    *store.Partition // where Txns keeps its state
+	opt      Options
+	st       *store.Store
+	cat      *catalog.Catalog
+	lg       *slog.Logger
+	handlers [kmsg.MaxKey + 1]handler
+	stats    stats
+	sessions fetchSessions
+	txnLog   *store.Partition // where Txns keeps its state
 
-	overTCP, inMemory *wire.Budget
+	overTCP, inMemory transport
+	auth              *auth.Server
+	supers            map[string]bool
+	troubles          quota // lines about clients that cannot get in
 
 	stop     context.Context // ends when Close begins
 	stopNow  context.CancelFunc
@@ -91,6 +117,7 @@ type Server struct {
 	conns     map[*conn]struct{}
 	listeners map[net.Listener]struct{}
 	tcp       int // connections over TCP
+	perIP     map[netip.Addr]int
 	closed    bool
 }
 
@@ -100,9 +127,16 @@ func New(opt Options) *Server {
 		opt:       opt.withDefaults(),
 		conns:     map[*conn]struct{}{},
 		listeners: map[net.Listener]struct{}{},
+		perIP:     map[netip.Addr]int{},
+		supers:    map[string]bool{},
+	}
+	for _, principal := range s.opt.SuperUsers {
+		s.supers[principal] = true
 	}
 	s.lg, s.st, s.cat = s.opt.Logger, s.opt.Store, s.opt.Catalog
-	s.overTCP, s.inMemory = wire.NewBudget(s.opt.RequestBudget), wire.NewBudget(s.opt.RequestBudget)
+	for _, t := range []*transport{&s.overTCP, &s.inMemory} {
+		t.requests, t.answers, t.large = wire.NewBudget(s.opt.RequestBudget), wire.NewMemory(s.opt.AnswerBudget), make(chan struct{}, largeRequests)
+	}
 	if t := s.cat.Topic(txn.Topic); t != nil {
 		s.txnLog = t.Partition(0)
 	}
@@ -112,12 +146,27 @@ func New(opt Options) *Server {
 	return s
 }
 
-func (s *Server) budget(at Listener) *wire.Budget {
-	if at.InMemory {
-		return s.inMemory
-	}
-	return s.overTCP
+// transport is what connections of one kind share: those of strangers take nothing from our own.
+type transport struct {
+	requests *wire.Budget
+	answers  *wire.Memory
+	waiting  atomic.Int64  // bytes of large requests that wait for something to happen
+	large    chan struct{} // held by requests that are large when decoded, or have large answers
 }
+
+// largeRequests is how many large requests are worked on at once. Decoded forms are up to 25 times as large as their
+// bytes, and answers may be as large.
+const largeRequests = 8
+
+func (s *Server) transport(at Listener) *transport {
+	if at.InMemory {
+		return &s.inMemory
+	}
+	return &s.overTCP
+}
+
+// tight reports whether somebody waits for what slow clients hold.
+func (t *transport) tight() bool { return t.answers.Tight() || len(t.large) == cap(t.large) }
 
 func (s *Server) stopping() bool { return s.stop.Err() != nil }
 
@@ -127,6 +176,16 @@ func (s *Server) Serve(l net.Listener, at Listener) error {
 	defer s.mu.Unlock()
 	if s.closed {
 		return errStopping
+	}
+	if at.Name == "" {
+		at.Name = l.Addr().String()
+	}
+	if at.SASL && s.auth == nil {
+		secret, err := s.cat.Secret()
+		if err != nil {
+			return fmt.Errorf("prepare sign-in: %w", err)
+		}
+		s.auth = auth.New(s.cat, secret)
 	}
 	s.listeners[l] = struct{}{}
 	s.running.Add(1)
@@ -162,9 +221,10 @@ func (s *Server) accept(l net.Listener, at Listener) {
 }
 
 func (s *Server) start(nc net.Conn, at Listener) bool {
-	c := &conn{srv: s, nc: nc, at: at, id: s.nextConn.Add(1), principal: "User:ANONYMOUS", queue: make(chan *call, inFlight), unread: make(chan struct{})}
+	c := &conn{srv: s, nc: nc, raw: nc, at: at, id: s.nextConn.Add(1), principal: "User:ANONYMOUS", queue: make(chan *call, inFlight), unread: make(chan struct{})}
+	c.active.Store(time.Now().UnixNano())
 	if a, ok := nc.LocalAddr().(*net.TCPAddr); ok && at.Host == "" {
-		c.at.Host = a.IP.String()
+		c.at.Host, c.reached = a.IP.String(), true
 	}
 	if at.InMemory {
 		c.principal = "User:embedded"
@@ -174,12 +234,18 @@ func (s *Server) start(nc net.Conn, at Listener) bool {
 	if s.closed {
 		return false
 	}
+	ip := remoteIP(nc)
 	if !at.InMemory {
-		if s.tcp >= s.opt.MaxConnections {
-			s.lg.Warn("connection refused: too many are open", "peer", nc.RemoteAddr().String(), "limit", s.opt.MaxConnections)
+		switch {
+		case s.tcp >= s.opt.MaxConnections:
+			s.trouble("connection refused: too many are open", "peer", nc.RemoteAddr().String(), "limit", s.opt.MaxConnections)
+			return false
+		case s.opt.MaxPerIP > 0 && s.perIP[ip] >= s.opt.MaxPerIP:
+			s.trouble("connection refused: too many are open from its address", "peer", nc.RemoteAddr().String(), "limit", s.opt.MaxPerIP)
 			return false
 		}
 		s.tcp++
+		s.perIP[ip]++
 	}
 	c.ctx, c.cancel = context.WithCancelCause(s.life)
 	s.conns[c] = struct{}{}
@@ -192,9 +258,20 @@ func (s *Server) start(nc net.Conn, at Listener) bool {
 		delete(s.conns, c)
 		if !at.InMemory {
 			s.tcp--
+			if s.perIP[ip]--; s.perIP[ip] == 0 {
+				delete(s.perIP, ip)
+			}
 		}
 	}()
 	return true
+}
+
+// remoteIP is who is counted; in-memory connections have none.
+func remoteIP(nc net.Conn) netip.Addr {
+	if a, ok := nc.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
 }
 
 // Close refuses new work, lets requests that were received be answered until ctx ends, and closes
@@ -207,7 +284,7 @@ func (s *Server) Close(ctx context.Context) error {
 		l.Close()
 	}
 	for c := range s.conns {
-		c.nc.SetReadDeadline(time.Unix(1, 0)) // ends waits for a next request
+		c.raw.SetReadDeadline(time.Unix(1, 0)) // ends waits for a next request
 	}
 	s.mu.Unlock()
 	done := make(chan struct{})
@@ -240,6 +317,9 @@ func (s *Server) panicked(h wire.Header, p any, stack []byte) {
 type stats struct {
 	requests [kmsg.MaxKey + 1]atomic.Int64
 	panics   atomic.Int64
+	refused  atomic.Int64 // connections beyond a limit
+	denied   atomic.Int64 // sign-ins that failed
+	signedIn atomic.Int64
 }
 
 func (s *stats) request(key int16) { s.requests[key].Add(1) }

@@ -38,14 +38,26 @@ type FetchTopic struct {
 	Parts []FetchPart
 }
 
-const copyBuffer = 256 << 10
+const (
+	copyBuffer  = 256 << 10
+	smallBuffer = 16 << 10 // when memory is short
+)
 
 // Fetch writes a Fetch answer of versions 4 to 18. Records are read straight into the buffer that is
 // written, once, and never decoded. Nothing but that buffer is held, however large the answer.
 // When a payload cannot be read the answer is cut off, so the connection must be closed.
 func (w *Writer) Fetch(h Header, code int16, sessionID int32, topics []FetchTopic) error {
-	p := getBuffer()
-	defer putBuffer(p)
+	limit, p := copyBuffer, (*[]byte)(nil)
+	if w.Memory == nil || w.Memory.take(copyBuffer) {
+		p = getBuffer()
+		defer putBuffer(p)
+		if w.Memory != nil {
+			defer w.Memory.held.Add(-copyBuffer)
+		}
+	} else {
+		small := make([]byte, 0, smallBuffer)
+		limit, p = smallBuffer, &small
+	}
 	e := fetchEncoder{w: w.W, version: h.Version, flexible: h.Version >= 12}
 	// First without records, to learn the size that goes in front.
 	e.b = AppendAnswerHeader((*p)[:0], h)
@@ -56,7 +68,7 @@ func (w *Writer) Fetch(h Header, code int16, sessionID int32, topics []FetchTopi
 		return fmt.Errorf("fetch answer of %d bytes", size)
 	}
 	// What fits one buffer goes out in one write.
-	room := int(min(size+4, copyBuffer))
+	room := int(min(size+4, int64(limit)))
 	if cap(e.b) < room {
 		*p = make([]byte, 0, room)
 	} else {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"sync"
 	"time"
 )
@@ -21,10 +22,22 @@ const (
 	stall      = 10 * time.Second
 )
 
+// BeforeSignIn is the most bytes that one request has of a client who is nobody yet.
+const BeforeSignIn = 1 << 20
+
+// ErrIdle ends a connection on which nothing happens.
+var ErrIdle = errors.New("the connection was idle for too long")
+
 // Limits of what a connection may send.
 type Limits struct {
-	MaxRequest int32 // bytes of one request; 100 MiB, or 1 MiB before authentication
+	MaxRequest int32 // bytes of one request; 100 MiB, or BeforeSignIn
 	Budget     *Budget
+	// KeepOpen says until when to wait for the next request, and is asked again then; the zero time ends the connection
+	// with ErrIdle. Nil waits for ever.
+	KeepOpen func() time.Time
+	// Stopped reports whether to wait no more. Who makes it true sets a read deadline in the past afterwards. It goes
+	// with KeepOpen.
+	Stopped func() bool
 }
 
 // Frame is one request as it came. Body memory of a Produce request is pooled: nothing of it may be
@@ -58,9 +71,10 @@ func (r *Refused) Error() string { return r.Reason }
 
 // Reader reads the requests of one connection.
 type Reader struct {
-	nc  net.Conn
-	br  *bufio.Reader
-	hdr [12]byte
+	nc    net.Conn
+	br    *bufio.Reader
+	hdr   [12]byte
+	until time.Time // the read deadline while a request is waited for; zero for none
 }
 
 // NewReader reads from nc.
@@ -72,20 +86,17 @@ func NewReader(nc net.Conn) *Reader { return &Reader{nc: nc, br: bufio.NewReader
 // progress for ten seconds is an error.
 func (r *Reader) Next(ctx context.Context, lim Limits) (Frame, error) {
 	var f Frame
-	if _, err := io.ReadFull(r.br, r.hdr[:4]); err != nil {
+	size, err := r.size(lim)
+	if err != nil {
 		return f, err
 	}
-	size := int32(binary.BigEndian.Uint32(r.hdr[:]))
 	if size < minHeader {
 		return f, fmt.Errorf("request of %d bytes: too short for a header", size)
-	}
-	if size > lim.MaxRequest {
-		return f, fmt.Errorf("request of %d bytes: the limit is %d", size, lim.MaxRequest)
 	}
 	slow := r.br.Buffered() < int(size)
 	if slow {
 		// An idle connection may be silent, a request that has begun may not.
-		defer r.nc.SetReadDeadline(time.Time{})
+		defer func() { r.nc.SetReadDeadline(r.until) }()
 	}
 	if err := r.full(r.hdr[4:12], slow); err != nil {
 		return f, err
@@ -113,6 +124,75 @@ func (r *Reader) Next(ctx context.Context, lim Limits) (Frame, error) {
 		return Frame{}, err
 	}
 	return f, nil
+}
+
+// Token reads one message that has a size and no header: what follows the first version of SaslHandshake.
+func (r *Reader) Token(lim Limits) ([]byte, error) {
+	size, err := r.size(lim)
+	if err != nil {
+		return nil, err
+	}
+	if size < 0 {
+		return nil, fmt.Errorf("message of %d bytes", size)
+	}
+	slow := r.br.Buffered() < int(size)
+	if slow {
+		defer func() { r.nc.SetReadDeadline(r.until) }()
+	}
+	var b []byte
+	for len(b) < int(size) {
+		at := len(b)
+		b = append(b, make([]byte, min(int(size)-at, passBy))...)
+		if err := r.full(b[at:], slow); err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// size waits for a request and reads its size.
+func (r *Reader) size(lim Limits) (int32, error) {
+	for {
+		if r.until.IsZero() && lim.KeepOpen != nil {
+			if r.until = lim.KeepOpen(); r.until.IsZero() {
+				return 0, ErrIdle
+			}
+			r.nc.SetReadDeadline(r.until)
+			if lim.Stopped() {
+				return 0, os.ErrDeadlineExceeded
+			}
+		}
+		b, err := r.br.Peek(4)
+		switch {
+		case err == nil:
+			size := int32(binary.BigEndian.Uint32(b))
+			if size > lim.MaxRequest {
+				return 0, fmt.Errorf("request of %d bytes: the limit is %d%s", size, lim.MaxRequest, otherProtocol(b))
+			}
+			copy(r.hdr[:4], b)
+			_, err := r.br.Discard(4)
+			return size, err
+		case errors.Is(err, os.ErrDeadlineExceeded) && lim.KeepOpen != nil && !lim.Stopped() && len(b) == 0:
+			r.until = time.Time{}
+		case len(b) == 0 && errors.Is(err, io.ErrUnexpectedEOF): // TLS, closed without a word
+			return 0, io.EOF
+		case len(b) > 0 && errors.Is(err, io.EOF):
+			return 0, io.ErrUnexpectedEOF
+		default:
+			return 0, err
+		}
+	}
+}
+
+// otherProtocol guesses what was meant, where the first bytes are no size.
+func otherProtocol(b []byte) string {
+	switch {
+	case b[0] == 0x16 && b[1] == 3:
+		return ": the client speaks TLS, and this listener does not; look at the client's security.protocol"
+	case string(b) == "GET " || string(b) == "POST" || string(b) == "HEAD":
+		return ": the client speaks HTTP"
+	}
+	return ""
 }
 
 func (r *Reader) body(ctx context.Context, f *Frame, size int, pool, slow bool) error {
