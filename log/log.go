@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -43,7 +44,30 @@ type Log struct {
 	mu     sync.Mutex // guards the fields below
 	admin  *kadm.Client
 	closed bool
+
+	adminConns connections
 }
+
+// connections counts a client's connections; it is a kgo.Hook.
+type connections struct{ n atomic.Int64 }
+
+// OnBrokerConnect implements kgo.HookBrokerConnect.
+func (c *connections) OnBrokerConnect(_ kgo.BrokerMetadata, _ time.Duration, _ net.Conn, err error) {
+	if err == nil {
+		c.n.Add(1)
+	}
+}
+
+// OnBrokerDisconnect implements kgo.HookBrokerDisconnect.
+func (c *connections) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) { c.n.Add(-1) }
+
+// AdminConnections are the id of the client that Admin returns, and how many
+// connections it has.
+func (l *Log) AdminConnections() (id string, n int64) {
+	return l.adminID(), l.adminConns.n.Load()
+}
+
+func (l *Log) adminID() string { return l.cfg.clientID() + "-admin" }
 
 // Open starts the embedded broker on its data directory, or reaches the cluster. It returns when the
 // log can be used. A data directory that another process holds is a *HeldError.
@@ -185,7 +209,7 @@ func (l *Log) Admin() *kadm.Client {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.admin == nil {
-		cl, err := kgo.NewClient(append(l.ClientOpts(), kgo.ClientID(l.cfg.clientID()+"-admin"),
+		cl, err := kgo.NewClient(append(l.ClientOpts(), kgo.ClientID(l.adminID()), kgo.WithHooks(&l.adminConns),
 			// What was asked for a moment ago may have been made since: answers are not kept for seconds.
 			kgo.MetadataMinAge(20*time.Millisecond), kgo.WithLogger(l.clientLog()))...)
 		if err != nil {

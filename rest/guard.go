@@ -113,7 +113,7 @@ func options(routes chi.Routes) func(http.Handler) http.Handler {
 func acceptsJSON(routes chi.Routes) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if !takesJSON(r.Header.Values("Accept")) && routes.Match(chi.NewRouteContext(), r.Method, r.URL.RawPath) {
+			if r.URL.RawPath != "/metrics" && !takesJSON(r.Header.Values("Accept")) && routes.Match(chi.NewRouteContext(), r.Method, r.URL.RawPath) {
 				writeError(w, httpError(http.StatusNotAcceptable))
 				return
 			}

@@ -53,15 +53,15 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
 	flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, fileRoots).
-	Merge(restDef).Merge(logDef).
+	Merge(restDef).Merge(logDef).Merge(watchDef).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
 		"plugin.discovery":          "plugins are part of the binary",
 		"rest.extension.classes":    "Java classes cannot be loaded; rest.auth guards the API",
-		"metric.reporters":          "this worker serves no metrics",
-		"metrics.num.samples":       "this worker serves no metrics",
-		"metrics.sample.window.ms":  "this worker serves no metrics",
-		"metrics.recording.level":   "this worker serves no metrics",
+		"metric.reporters":          "GET /metrics serves all metrics",
+		"metrics.num.samples":       "what is measured of late covers two windows of 30 s",
+		"metrics.sample.window.ms":  "what is measured of late covers two windows of 30 s",
+		"metrics.recording.level":   "all metrics are always recorded",
 		"auto.include.jmx.reporter": "there is no JMX",
 		"client.dns.lookup":         "every address of a name is tried",
 		"internal.key.converter":    "internal topics always hold JSON without schemas",
@@ -97,6 +97,8 @@ type WorkerConfig struct {
 	OverrideAllowlist                             []string // client settings that the policy Allowlist lets through
 	KeyConverter, ValueConverter, HeaderConverter string   // class or alias; their settings are in Properties
 	AutoRestart                                   bool
+	StallTimeout                                  time.Duration // 0: never
+	MetricNames                                   []string
 	FileRoots                                     []string
 	REST                                          RESTConfig
 	Log                                           LogConfig
@@ -154,10 +156,10 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		TopicCreation: topicCreation.Get(v), TopicTracking: topicTracking.Get(v), TrackingReset: trackingReset.Get(v),
 		OverridePolicy: overridePolicy.Get(v), OverrideAllowlist: overrideAllowlist.Get(v),
 		KeyConverter: string(keyConverter.Get(v)), ValueConverter: string(valueConverter.Get(v)), HeaderConverter: string(headerConverter.Get(v)),
-		AutoRestart: autoRestart.Get(v),
-		FileRoots:   fileRoots.Get(v),
-		REST:        parseREST(v),
-		Properties:  maps.Clone(properties),
+		AutoRestart: autoRestart.Get(v), StallTimeout: stallTimeout.Get(v), MetricNames: metricNames.Get(v),
+		FileRoots:  fileRoots.Get(v),
+		REST:       parseREST(v),
+		Properties: maps.Clone(properties),
 	}
 	logConfig, wrong := parseLog(v, c.Properties)
 	c.Log = logConfig

@@ -35,7 +35,7 @@ func (h *Herder) Health(ctx context.Context) runtime.Health {
 	ctx, cancel := context.WithTimeout(ctx, healthLimit)
 	defer cancel()
 	joined := false
-	if err := h.do(ctx, func() { joined = h.joined }); err != nil {
+	if err := h.peek(ctx, func() { joined = h.joined }); err != nil {
 		return runtime.Health{Status: "unhealthy", Message: "Worker does not answer: " + err.Error()}
 	}
 	l := h.cfg.Log.Health(ctx)
@@ -108,7 +108,7 @@ func (h *Herder) Tasks(_ context.Context, name string) ([]runtime.TaskInfo, erro
 // mustLead refuses what only the leader may do, and says who leads.
 func (h *Herder) mustLead(ctx context.Context) error {
 	var err error
-	if e := h.do(ctx, func() {
+	if e := h.peek(ctx, func() {
 		switch {
 		case h.ending:
 			err = runtime.Conflict("the worker is shutting down")

@@ -15,6 +15,7 @@ import (
 
 // standing implements owner. Under the eager protocol everything stops first.
 func (h *Herder) standing(ctx context.Context, eager bool) (metadata, error) {
+	h.tally.rebalance(false)
 	if eager {
 		idle := make(chan struct{})
 		if err := h.do(ctx, func() {
@@ -138,6 +139,7 @@ func (h *Herder) assigned(ctx context.Context, m membership, a assignment) error
 	}
 	return h.do(ctx, func() {
 		h.at, h.leaderID, h.leaderURL, h.joined = m, a.leader, a.leaderURL, true
+		h.tally.rebalance(true)
 		if a.version == 0 {
 			h.mine = a.assigned
 		} else {

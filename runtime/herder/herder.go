@@ -61,7 +61,10 @@ type Herder struct {
 	stopped   context.Context // ends when Close begins
 	stop      context.CancelFunc
 	left      chan struct{} // closed when the member has left the group
+	watching  sync.WaitGroup
 	endMember context.CancelFunc
+
+	tally tally
 
 	state // of the loop alone
 }
@@ -70,13 +73,17 @@ type Herder struct {
 type mailbox struct {
 	wake chan struct{} // of one
 
-	mu   sync.Mutex // guards list
-	list []func()
+	mu      sync.Mutex // guards the fields below
+	list    []func()
+	changes bool // something in list is more than a look
 }
 
-func (m *mailbox) post(f func()) {
+func (m *mailbox) post(f func()) { m.put(f, true) }
+
+func (m *mailbox) put(f func(), changes bool) {
 	m.mu.Lock()
 	m.list = append(m.list, f)
+	m.changes = m.changes || changes
 	m.mu.Unlock()
 	select {
 	case m.wake <- struct{}{}:
@@ -84,12 +91,12 @@ func (m *mailbox) post(f func()) {
 	}
 }
 
-func (m *mailbox) take() []func() {
+func (m *mailbox) take() (list []func(), changes bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	l := m.list
-	m.list = nil
-	return l
+	list, changes = m.list, m.changes
+	m.list, m.changes = nil, false
+	return list, changes
 }
 
 // Open verifies or makes the internal topics, reads them to their ends and begins to
@@ -159,7 +166,8 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
-	h.client, err = kgo.NewClient(append(c.Log.ClientOpts(), kgo.ClientID("connect-"+h.workerID))...)
+	h.tally.began, h.tally.group = time.Now(), worker.NewClientMeter(worker.GroupClient, "connect-"+h.workerID)
+	h.client, err = kgo.NewClient(append(c.Log.ClientOpts(), kgo.ClientID(h.tally.group.ID), kgo.WithHooks(h.tally.group))...)
 	if err != nil {
 		return nil, fmt.Errorf("client of the group of workers: %w", err)
 	}
@@ -175,6 +183,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 	var inGroup context.Context
 	inGroup, h.endMember = context.WithCancel(context.Background())
 	h.configs.Live()
+	h.watching.Go(func() { h.watch(h.stopped) })
 	go h.loop()
 	go func() {
 		defer close(h.left)
@@ -217,15 +226,21 @@ func (h *Herder) Close(ctx context.Context) error {
 
 // do has the loop run f and waits for it. When it returns an error, f has not run and
 // will not: what f writes is the caller's alone again.
-func (h *Herder) do(ctx context.Context, f func()) error {
+func (h *Herder) do(ctx context.Context, f func()) error { return h.have(ctx, f, true) }
+
+// peek is do for an f that changes nothing: the loop has nothing to reconcile after it,
+// however many connectors there are.
+func (h *Herder) peek(ctx context.Context, f func()) error { return h.have(ctx, f, false) }
+
+func (h *Herder) have(ctx context.Context, f func(), changes bool) error {
 	var taken atomic.Bool // by the loop, or by a caller that gave up
 	ran := make(chan struct{})
-	h.mail.post(func() {
+	h.mail.put(func() {
 		if taken.CompareAndSwap(false, true) {
 			f()
 			close(ran)
 		}
-	})
+	}, changes)
 	var err error
 	select {
 	case <-ran:
@@ -248,15 +263,21 @@ func (h *Herder) loop() {
 	defer tick.Stop()
 	stopped := h.stopped.Done()
 	for {
+		looks := false
 		select {
 		case <-h.mail.wake:
+			looks = true
 		case <-tick.C:
 		case <-stopped:
 			stopped = nil
 			h.ending = true
 		}
-		for _, f := range h.mail.take() {
+		list, changes := h.mail.take()
+		for _, f := range list {
 			f()
+		}
+		if looks && !changes {
+			continue
 		}
 		h.reconcile()
 		if h.ending && len(h.tasks) == 0 && len(h.conns) == 0 {
@@ -275,7 +296,8 @@ func (h *Herder) end() {
 		for {
 			select {
 			case <-h.mail.wake:
-				for _, f := range h.mail.take() {
+				list, _ := h.mail.take()
+				for _, f := range list {
 					f()
 				}
 			case <-h.left:
@@ -284,6 +306,7 @@ func (h *Herder) end() {
 		}
 	}()
 	<-serving
+	h.watching.Wait()
 	h.client.Close()
 	ctx, cancel := context.WithTimeout(context.Background(), h.cfg.Worker.OffsetFlushTimeout)
 	defer cancel()

@@ -72,6 +72,12 @@ type taskSlot struct {
 	run      *worker.Task
 	stopping bool
 	ended    bool // failed; run is nil
+	begun    bool // the run has said that it runs
+
+	meter  *worker.Meter // of all runs
+	limit  time.Duration // without progress, until it is restarted; 0: never
+	stall  *worker.Stall // the run gets no further; nil where it does
+	stalls int64         // restarts because of it
 	outcome
 }
 
@@ -211,6 +217,7 @@ func (h *Herder) planTasks(s *connSlot, c *store.Connector) {
 	}
 	ctx, cancel := context.WithCancel(h.stopped)
 	s.planner, s.version, s.planned, s.started = cancel, c.Version, false, time.Now()
+	h.tally.conns.attempts.Add(1)
 	go func() {
 		defer cancel()
 		tasks, err := h.worker.Plan(ctx, c.Name, c.Config)
@@ -223,11 +230,13 @@ func (h *Herder) planTasks(s *connSlot, c *store.Connector) {
 			}
 			s.planner = nil
 			if err == nil {
+				h.tally.conns.ok.Add(1)
 				s.planned = true
 				s.shown = runtime.Running
 				h.reportConnector(c.Name, runtime.Running, nil, h.configs.Now())
 				return
 			}
+			h.tally.conns.failed.Add(1)
 			h.lg.Error("connector failed", "connector", c.Name, "err", err)
 			s.shown = runtime.Failed
 			h.reportConnector(c.Name, runtime.Failed, err, h.configs.Now())
@@ -345,9 +354,14 @@ func (h *Herder) gone(id runtime.TaskID, snap *store.Snapshot) {
 }
 
 func (h *Herder) startTask(id runtime.TaskID, s *taskSlot, c *store.Connector) {
-	s.stopping, s.ended, s.started = false, false, time.Now()
+	s.stopping, s.ended, s.begun, s.stall, s.started = false, false, false, nil, time.Now()
+	if s.meter == nil {
+		s.meter = &worker.Meter{}
+	}
+	s.limit = h.stallLimit(c)
+	h.tally.tasks.attempts.Add(1)
 	s.run = h.worker.Start(worker.TaskSpec{
-		ID: id, Connector: c.Config, Task: c.Tasks[id.Task], Paused: c.Target == runtime.PausedTarget,
+		ID: id, Meter: s.meter, Connector: c.Config, Task: c.Tasks[id.Task], Paused: c.Target == runtime.PausedTarget,
 		State: func(t *worker.Task, st runtime.State, err error) {
 			h.mail.post(func() { h.taskState(t, st, err) })
 		},
@@ -363,15 +377,26 @@ func (h *Herder) taskState(t *worker.Task, st runtime.State, err error) {
 	if s.stopping {
 		return // what follows says more
 	}
-	report := store.Status{State: st, WorkerID: h.workerID, Generation: h.at.generation, Version: t.Version}
-	if err != nil {
-		report.Trace = err.Error()
-	}
-	h.statuses.PutTask(t.ID, report)
-	if st != runtime.Failed {
+	if st == runtime.Failed {
+		h.taskFailed(t, s, err)
 		return
 	}
-	s.run, s.ended = nil, true
+	if !s.begun {
+		s.begun = true
+		h.tally.tasks.ok.Add(1)
+	}
+	h.statuses.PutTask(t.ID, store.Status{State: st, WorkerID: h.workerID, Generation: h.at.generation, Version: t.Version})
+}
+
+// taskFailed has a task's run that is over count as failed, and restarted where that
+// can help.
+func (h *Herder) taskFailed(t *worker.Task, s *taskSlot, err error) {
+	if !s.begun {
+		h.tally.tasks.failed.Add(1)
+	}
+	t.Meter.Is(runtime.Failed)
+	h.statuses.PutTask(t.ID, store.Status{State: runtime.Failed, WorkerID: h.workerID, Generation: h.at.generation, Version: t.Version, Trace: err.Error()})
+	s.run, s.ended, s.stall = nil, true, nil
 	c := h.configs.Now().Connectors[t.ID.Connector]
 	if c == nil {
 		return

@@ -23,7 +23,7 @@ func (h *Herder) Status(ctx context.Context, name string) (runtime.Status, error
 		}
 	}
 	// What this worker knows of its own parts beyond what the topic says.
-	err := h.do(ctx, func() {
+	err := h.peek(ctx, func() {
 		if s := h.conns[name]; s != nil {
 			detail(&out.Connector, &s.outcome)
 		}

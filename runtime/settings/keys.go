@@ -39,6 +39,8 @@ var (
 
 	AutoRestart = config.Key[bool]{Name: "auto.restart", Doc: "Whether a part that failed is restarted by itself where that can help. It goes beyond Connect, and is in no listing.", Default: true, Internal: true}
 
+	StallTimeout = config.Key[time.Duration]{Name: "task.stall.timeout.ms", Doc: "Time after which a running task that gets no further, although it has something to do, is restarted; 0 for never, the worker's where not given. It goes beyond Connect, and is in no listing.", NullDefault: true, Internal: true, Check: config.AtLeast(time.Duration(0))}
+
 	ErrorsRetryTimeout       = config.Key[time.Duration]{Name: "errors.retry.timeout", Doc: "Milliseconds for which an operation that may succeed is tried again; 0 for none, -1 for ever.", Group: errorsGroup, Order: 1, Width: config.MediumW, Display: "Retry Timeout for Errors"}
 	ErrorsRetryDelayMax      = config.Key[time.Duration]{Name: "errors.retry.delay.max.ms", Doc: "Longest time between two tries.", Default: time.Minute, Group: errorsGroup, Order: 2, Width: config.MediumW, Display: "Maximum Delay Between Retries for Errors"}
 	ErrorsTolerance          = config.Key[string]{Name: "errors.tolerance", Doc: "none: a record that cannot be converted, transformed or written fails the task. all: it is skipped, and reported where errors.log.enable or a dead-letter topic says so.", Default: "none", Group: errorsGroup, Order: 3, Width: config.Short, Display: "Error Tolerance", Check: oneOf("none", "all")}
@@ -67,7 +69,7 @@ var (
 var (
 	shared = config.Define(Name, ConnectorClass, PluginVersion, TasksMax, TasksMaxEnforce,
 		KeyConverter, keyConverterVersion, ValueConverter, valueConverterVersion, HeaderConverter, headerConverterVersion,
-		Transforms, Predicates, ConfigReload, AutoRestart,
+		Transforms, Predicates, ConfigReload, AutoRestart, StallTimeout,
 		ErrorsRetryTimeout, ErrorsRetryDelayMax, ErrorsTolerance, ErrorsLogEnable, ErrorsLogIncludeMessages)
 
 	// Source and Sink are the settings that every source and every sink has.

@@ -29,23 +29,23 @@ type ClientMeter struct {
 
 	connections, in, out, requests, responses, inFlight atomic.Int64
 
-	inRate, outRate, requestRate, responseRate recent
-	requestSize, latency                       recent // bytes; ms
+	inRate, outRate, requestRate, responseRate Recent
+	requestSize, latency                       Recent // bytes; ms
 
 	metadata atomic.Int64 // ns since the epoch: when metadata were last answered
 
 	// Of producers.
 	sent, failed          atomic.Int64 // records
-	batchSize, recordSize recent       // bytes
-	compression           recent       // ratio
+	batchSize, recordSize Recent       // bytes
+	compression           Recent       // ratio
 
 	// Of consumers.
 	fetches, records, bytes      atomic.Int64
-	fetchTime, fetchSize         recent // ms; bytes
-	groupCommit                  recent // ms
-	rebalances, rebalancesFailed recent
+	fetchTime, fetchSize         Recent // ms; bytes
+	groupCommit                  Recent // ms
+	rebalances, rebalancesFailed Recent
 	polled                       atomic.Int64 // ns since the epoch: the last poll
-	betweenPolls, idleShare      recent       // ms; ratio
+	betweenPolls, idleShare      Recent       // ms; ratio
 }
 
 // NewClientMeter is a meter for a client that is made now.
@@ -77,10 +77,10 @@ func (c *ClientMeter) OnBrokerDisconnect(kgo.BrokerMetadata, net.Conn) { c.conne
 // OnBrokerWrite implements kgo.HookBrokerWrite.
 func (c *ClientMeter) OnBrokerWrite(_ kgo.BrokerMetadata, _ int16, n int, _, _ time.Duration, err error) {
 	c.out.Add(int64(n))
-	c.outRate.add(float64(n))
+	c.outRate.Add(float64(n))
 	c.requests.Add(1)
-	c.requestRate.add(1)
-	c.requestSize.add(float64(n))
+	c.requestRate.Add(1)
+	c.requestSize.Add(float64(n))
 	if err == nil {
 		c.inFlight.Add(1) // OnBrokerE2E follows, whatever comes of it
 	}
@@ -92,12 +92,12 @@ func (c *ClientMeter) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE
 		c.inFlight.Add(-1)
 	}
 	c.in.Add(int64(e.BytesRead))
-	c.inRate.add(float64(e.BytesRead))
+	c.inRate.Add(float64(e.BytesRead))
 	if e.Err() != nil {
 		return
 	}
 	c.responses.Add(1)
-	c.responseRate.add(1)
+	c.responseRate.Add(1)
 	c.latency.addMillis(e.DurationE2E())
 	switch kmsg.Key(key) {
 	case kmsg.Metadata:
@@ -105,20 +105,20 @@ func (c *ClientMeter) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, e kgo.BrokerE
 	case kmsg.Fetch:
 		c.fetches.Add(1)
 		c.fetchTime.addMillis(e.DurationE2E())
-		c.fetchSize.add(float64(e.BytesRead))
+		c.fetchSize.Add(float64(e.BytesRead))
 	case kmsg.OffsetCommit:
 		c.groupCommit.addMillis(e.DurationE2E())
 	case kmsg.SyncGroup:
-		c.rebalances.add(1)
+		c.rebalances.Add(1)
 	}
 }
 
 // OnProduceBatchWritten implements kgo.HookProduceBatchWritten.
 func (c *ClientMeter) OnProduceBatchWritten(_ kgo.BrokerMetadata, _ string, _ int32, m kgo.ProduceBatchMetrics) {
 	c.sent.Add(int64(m.NumRecords))
-	c.batchSize.add(float64(m.CompressedBytes))
-	c.recordSize.add(float64(m.UncompressedBytes) / float64(max(m.NumRecords, 1)))
-	c.compression.add(float64(m.CompressedBytes) / float64(max(m.UncompressedBytes, 1)))
+	c.batchSize.Add(float64(m.CompressedBytes))
+	c.recordSize.Add(float64(m.UncompressedBytes) / float64(max(m.NumRecords, 1)))
+	c.compression.Add(float64(m.CompressedBytes) / float64(max(m.UncompressedBytes, 1)))
 }
 
 // OnFetchBatchRead implements kgo.HookFetchBatchRead.
@@ -127,7 +127,7 @@ func (c *ClientMeter) OnFetchBatchRead(_ kgo.BrokerMetadata, _ string, _ int32, 
 }
 
 // OnGroupManageError implements kgo.HookGroupManageError.
-func (c *ClientMeter) OnGroupManageError(error) { c.rebalancesFailed.add(1) }
+func (c *ClientMeter) OnGroupManageError(error) { c.rebalancesFailed.Add(1) }
 
 // poll notes that a poll ended which waited for some time and gave n records.
 func (c *ClientMeter) poll(begun time.Time, n int) {
@@ -136,7 +136,7 @@ func (c *ClientMeter) poll(begun time.Time, n int) {
 		between := now.Sub(time.Unix(0, was))
 		c.betweenPolls.addMillis(between)
 		if between > 0 {
-			c.idleShare.add(min(1, float64(now.Sub(begun))/float64(between)))
+			c.idleShare.Add(min(1, float64(now.Sub(begun))/float64(between)))
 		}
 	}
 	c.records.Add(int64(n))
@@ -171,16 +171,16 @@ func (c *ClientMeter) Figures() ClientFigures {
 		}
 		return time.Since(time.Unix(0, at))
 	}
-	commits := c.groupCommit.read()
+	commits := c.groupCommit.Read()
 	return ClientFigures{
 		Connections: c.connections.Load(), In: c.in.Load(), Out: c.out.Load(), Requests: c.requests.Load(), Responses: c.responses.Load(),
-		InFlight: max(0, c.inFlight.Load()), InRate: c.inRate.read().PerSecond(), OutRate: c.outRate.read().PerSecond(),
-		RequestRate: c.requestRate.read().PerSecond(), ResponseRate: c.responseRate.read().PerSecond(),
-		RequestSize: c.requestSize.read(), Latency: c.latency.read(), MetadataAge: age(c.metadata.Load()),
-		Sent: c.sent.Load(), Failed: c.failed.Load(), BatchSize: c.batchSize.read(), RecordSize: c.recordSize.read(), Compression: c.compression.read(),
-		Fetches: c.fetches.Load(), Records: c.records.Load(), Bytes: c.bytes.Load(), FetchTime: c.fetchTime.read(), FetchSize: c.fetchSize.read(),
+		InFlight: max(0, c.inFlight.Load()), InRate: c.inRate.Read().PerSecond(), OutRate: c.outRate.Read().PerSecond(),
+		RequestRate: c.requestRate.Read().PerSecond(), ResponseRate: c.responseRate.Read().PerSecond(),
+		RequestSize: c.requestSize.Read(), Latency: c.latency.Read(), MetadataAge: age(c.metadata.Load()),
+		Sent: c.sent.Load(), Failed: c.failed.Load(), BatchSize: c.batchSize.Read(), RecordSize: c.recordSize.Read(), Compression: c.compression.Read(),
+		Fetches: c.fetches.Load(), Records: c.records.Load(), Bytes: c.bytes.Load(), FetchTime: c.fetchTime.Read(), FetchSize: c.fetchSize.Read(),
 		GroupCommit: commits, CommitRate: commits.CountPerSecond(),
-		Rebalances: c.rebalances.read().PerSecond() * 3600, RebalancesFailed: c.rebalancesFailed.read().PerSecond() * 3600,
-		PollAge: age(c.polled.Load()), BetweenPolls: c.betweenPolls.read(), IdleShare: c.idleShare.read(),
+		Rebalances: c.rebalances.Read().PerSecond() * 3600, RebalancesFailed: c.rebalancesFailed.Read().PerSecond() * 3600,
+		PollAge: age(c.polled.Load()), BetweenPolls: c.betweenPolls.Read(), IdleShare: c.idleShare.Read(),
 	}
 }

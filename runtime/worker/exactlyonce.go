@@ -174,6 +174,7 @@ func (x *transactions) commit(ctx context.Context) error {
 	if err := x.begin(); err != nil {
 		return err
 	}
+	defer t.activity.enter(committing)()
 	begun, records := time.Now(), x.records
 	err := x.store(ctx)
 	if err == nil {
@@ -186,7 +187,7 @@ func (x *transactions) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t.meter.transaction.add(float64(records))
+	t.meter.transaction.Add(float64(records))
 	t.inflight.settle(x.offsets)
 	x.offsets = nil
 	select {

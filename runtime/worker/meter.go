@@ -21,17 +21,17 @@ type Meter struct {
 	// Sources: polled from the source, acknowledged by the log. Sinks: read from topics,
 	// given to the target. Settled is what needs nothing more of what was polled.
 	polled, written, settled atomic.Int64
-	pollTime, putTime        recent // milliseconds
-	batchSize                recent // records
-	active                   recent // records
-	writeRate, pollRate      recent // records
-	transaction              recent // records
+	pollTime, putTime        Recent // milliseconds
+	batchSize                Recent // records
+	active                   Recent // records
+	writeRate, pollRate      Recent // records
+	transaction              Recent // records
 
-	commitTime                    recent // milliseconds
+	commitTime                    Recent // milliseconds
 	commits, skipped, failed, seq atomic.Int64
-	commitRate, skipRate          recent
-	commitOK                      recent // 1 or 0
-	bufferWait                    recent // milliseconds
+	commitRate, skipRate          Recent
+	commitOK                      Recent // 1 or 0
+	bufferWait                    Recent // milliseconds
 
 	run atomic.Pointer[activity] // of the present run, or the last one
 
@@ -88,13 +88,16 @@ func (m *Meter) operates(op *tolerance.Operator, l *tolerance.DeadLetters) {
 	m.op, m.letters = op, l
 }
 
-// is notes the task's state, for the shares of time.
-func (m *Meter) is(s runtime.State) {
+// Is notes the task's state, for the shares of time.
+func (m *Meter) Is(s runtime.State) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	now := time.Now()
 	if m.states == nil {
 		m.states = map[runtime.State]time.Duration{}
+	}
+	if m.state == s {
+		return
 	}
 	if m.state != "" {
 		m.states[m.state] += now.Sub(m.since)
@@ -161,7 +164,7 @@ type Figures struct {
 	Errors                     Errors
 	Parts                      []PartPosition // of a sink, by topic and partition
 	Assigned                   int            // partitions that a sink has
-	LagMax                     int64          // the largest of the partitions; -1: unknown
+	Moved                      time.Time      // when it last got on; zero before the first run
 }
 
 // Figures reads the meter.
@@ -169,28 +172,27 @@ func (m *Meter) Figures() Figures {
 	f := Figures{
 		Running: m.Share(runtime.Running), Paused: m.Share(runtime.Paused),
 		Polled: m.polled.Load(), Written: m.written.Load(),
-		PollRate: m.pollRate.read().PerSecond(), WriteRate: m.writeRate.read().PerSecond(),
-		PollTime: m.pollTime.read(), PutTime: m.putTime.read(), BatchSize: m.batchSize.read(), ActiveOf: m.active.read(),
-		Transaction: m.transaction.read(), CommitTime: m.commitTime.read(), BufferWait: m.bufferWait.read(),
+		PollRate: m.pollRate.Read().PerSecond(), WriteRate: m.writeRate.Read().PerSecond(),
+		PollTime: m.pollTime.Read(), PutTime: m.putTime.Read(), BatchSize: m.batchSize.Read(), ActiveOf: m.active.Read(),
+		Transaction: m.transaction.Read(), CommitTime: m.commitTime.Read(), BufferWait: m.bufferWait.Read(),
 		Commits: m.commits.Load(), Skipped: m.skipped.Load(), Seq: m.seq.Load(),
-		CommitRate: m.commitRate.read().PerSecond(), SkipRate: m.skipRate.read().PerSecond(), LagMax: -1,
+		CommitRate: m.commitRate.Read().PerSecond(), SkipRate: m.skipRate.Read().PerSecond(),
 	}
 	if k := m.kind.Load(); k != nil {
 		f.Type = *k
 	}
-	if ok := m.commitOK.read(); ok.Count > 0 {
+	if ok := m.commitOK.Read(); ok.Count > 0 {
 		f.CommitSuccess, _ = ok.Avg()
 		f.CommitFails = 1 - f.CommitSuccess
 	}
 	f.Active = max(0, f.Polled-m.settled.Load())
 	if a := m.run.Load(); a != nil {
-		f.Buffered = max(0, a.buffered.Load())
+		f.Buffered, f.Moved = max(0, a.buffered.Load()), time.Unix(0, a.moved.Load())
 		f.Parts, f.Assigned = a.positions()
 		if f.Type == runtime.SinkType {
 			f.Active = 0
 			for _, p := range f.Parts {
 				f.Active += max(0, p.Done-max(p.Committed, p.Start))
-				f.LagMax = max(f.LagMax, p.Lag)
 			}
 		}
 	}
@@ -207,8 +209,8 @@ func (m *Meter) commit(took time.Duration, ok bool) {
 	a := m.run.Load()
 	if ok {
 		m.commits.Add(1)
-		m.commitRate.add(1)
-		m.commitOK.add(1)
+		m.commitRate.Add(1)
+		m.commitOK.Add(1)
 		if a != nil {
 			a.failing.Store(0)
 			a.move()
@@ -216,7 +218,7 @@ func (m *Meter) commit(took time.Duration, ok bool) {
 		return
 	}
 	m.failed.Add(1)
-	m.commitOK.add(0)
+	m.commitOK.Add(0)
 	if a != nil {
 		a.failing.CompareAndSwap(0, time.Now().UnixNano())
 	}
@@ -262,13 +264,15 @@ type activity struct {
 	moved atomic.Int64 // when it last got on, in ns since the epoch
 
 	source   atomic.Pointer[connectors.SourceTask]
+	asked    atomic.Int64 // ns since the epoch: since when the source is asked where it is; 0: it is not
 	emitted  atomic.Int64 // batches of a source: given to us,
 	shaped   atomic.Int64 // in the log's form,
 	acked    atomic.Int64 // and acknowledged
 	buffered atomic.Int64 // bytes on their way
 
-	stage   atomic.Int32
-	since   atomic.Int64 // ns since the epoch: of the stage
+	busy    atomic.Int64 // the stage and since when, in one: see enter
+	polled  atomic.Int64 // ns since the epoch: the last poll
+	ended   atomic.Bool  // the run is over
 	pending atomic.Int64 // records that the target did not take yet
 	failing atomic.Int64 // ns since the epoch: since when no commit or flush succeeds; 0
 
@@ -280,22 +284,28 @@ type activity struct {
 
 func (a *activity) move() { a.moved.Store(time.Now().UnixNano()) }
 
-// enter begins a stage and returns what ends it.
+// enter begins a stage and returns what ends it. Stage and time are one word, since
+// whoever looks must not see one of them without the other.
 func (a *activity) enter(s stage) (leave func()) {
-	was, since := a.stage.Load(), a.since.Load()
-	a.since.Store(time.Now().UnixNano())
-	a.stage.Store(int32(s))
-	return func() {
-		a.since.Store(since)
-		a.stage.Store(was)
-	}
+	was := a.busy.Load()
+	a.busy.Store(time.Now().UnixMicro()<<stageBits | int64(s))
+	return func() { a.busy.Store(was) }
 }
 
-// beat says that the stage got on.
+const stageBits = 4
+
+// at is the stage and since when.
+func (a *activity) at() (stage, time.Time) {
+	b := a.busy.Load()
+	return stage(b & (1<<stageBits - 1)), time.UnixMicro(b >> stageBits)
+}
+
+// beat says that the stage got on. Another goroutine than the stage's may call it.
 func (a *activity) beat() {
-	now := time.Now().UnixNano()
-	a.moved.Store(now)
-	a.since.Store(now)
+	a.move()
+	if b := a.busy.Load(); b != 0 {
+		a.busy.CompareAndSwap(b, time.Now().UnixMicro()<<stageBits|b&(1<<stageBits-1))
+	}
 }
 
 // part is a partition's place, made where there is none.

@@ -71,10 +71,10 @@ func (o *meteredOut) Emit(ctx context.Context, b connectors.Batch) error {
 	n := int64(len(b.Records))
 	if n > 0 {
 		o.m.pollTime.addMillis(time.Since(o.back))
-		o.m.batchSize.add(float64(n))
-		o.m.pollRate.add(float64(n))
+		o.m.batchSize.Add(float64(n))
+		o.m.pollRate.Add(float64(n))
 	}
-	o.m.active.add(float64(o.m.polled.Add(n) - o.m.settled.Load()))
+	o.m.active.Add(float64(o.m.polled.Add(n) - o.m.settled.Load()))
 	o.a.emitted.Add(1)
 	err := o.out.Emit(ctx, b)
 	if err != nil { // it was not taken
@@ -116,8 +116,8 @@ func (fl *flight) arrived() {
 	fl.a.acked.Add(int64(fl.batches))
 	fl.a.move()
 	fl.m.written.Add(int64(fl.written))
-	fl.m.writeRate.add(float64(fl.written))
-	fl.m.active.add(float64(fl.m.polled.Load() - fl.m.settled.Add(int64(fl.polled))))
+	fl.m.writeRate.Add(float64(fl.written))
+	fl.m.active.Add(float64(fl.m.polled.Load() - fl.m.settled.Add(int64(fl.polled))))
 }
 
 // meteredSink is a sink task whose calls are timed.
@@ -147,7 +147,7 @@ func (s *meteredSink) Put(ctx context.Context, records []schema.Record) error {
 		s.m.putTime.addMillis(time.Since(begun))
 		if err == nil {
 			s.m.written.Add(n)
-			s.m.writeRate.add(float64(n))
+			s.m.writeRate.Add(float64(n))
 			s.a.move()
 		}
 	}
@@ -175,8 +175,8 @@ func (s *meteredSink) Close(ctx context.Context, parts []connectors.TopicPartiti
 // read notes a batch that a sink read from its topics.
 func (m *Meter) read(n int) {
 	m.polled.Add(int64(n))
-	m.pollRate.add(float64(n))
-	m.batchSize.add(float64(n))
+	m.pollRate.Add(float64(n))
+	m.batchSize.Add(float64(n))
 }
 
 // Progress is what a task shows of where it is.
@@ -222,17 +222,30 @@ func (a *activity) progress(ctx context.Context) (out *connectors.Progress) {
 	if !ok {
 		return nil
 	}
-	_ = guard("progress", func() error {
-		p := teller.Progress(ctx)
-		out = &p
+	if !a.asked.CompareAndSwap(0, time.Now().UnixNano()) {
+		return nil // it has not answered the last time
+	}
+	told := make(chan *connectors.Progress, 1)
+	go func() { // it may hang, in a file system for one, and must not take us with it
+		defer a.asked.Store(0)
+		_ = guard("progress", func() error {
+			p := teller.Progress(ctx)
+			told <- &p
+			return nil
+		})
+		close(told)
+	}()
+	select {
+	case out = <-told:
+		return out
+	case <-ctx.Done():
 		return nil
-	})
-	return out
+	}
 }
 
 // late notes a commit that is left to the next, because what goes before it takes long.
 func (m *Meter) late(took time.Duration) {
 	m.skipped.Add(1)
-	m.skipRate.add(1)
+	m.skipRate.Add(1)
 	m.commit(took, false)
 }

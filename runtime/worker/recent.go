@@ -9,9 +9,9 @@ import (
 // it, as Connect's metrics do.
 const window = 30 * time.Second
 
-// recent keeps what was measured of late. It is added to once a batch, a request or a
+// Recent keeps what was measured of late. It is added to once a batch, a request or a
 // commit, never once a record.
-type recent struct {
+type Recent struct {
 	mu        sync.Mutex // guards the fields below
 	since     time.Time  // of the present window
 	now, last span
@@ -33,18 +33,19 @@ func (s *span) add(v float64) {
 	s.sum += v
 }
 
-func (r *recent) add(v float64) {
+// Add notes a measurement.
+func (r *Recent) Add(v float64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.turn(time.Now())
 	r.now.add(v)
 }
 
-// addMillis is add of a duration in milliseconds, the unit of Connect's times.
-func (r *recent) addMillis(d time.Duration) { r.add(float64(d) / float64(time.Millisecond)) }
+// addMillis is Add of a duration in milliseconds, the unit of Connect's times.
+func (r *Recent) addMillis(d time.Duration) { r.Add(float64(d) / float64(time.Millisecond)) }
 
 // turn begins a new window where the present one is over. The caller holds the lock.
-func (r *recent) turn(now time.Time) {
+func (r *Recent) turn(now time.Time) {
 	switch age := now.Sub(r.since); {
 	case r.since.IsZero() || age >= 2*window:
 		r.since, r.now, r.last = now, span{}, span{}
@@ -71,7 +72,8 @@ func (s Summary) CountPerSecond() float64 {
 	return float64(s.Count) / max(s.Over.Seconds(), window.Seconds())
 }
 
-func (r *recent) read() Summary {
+// Read is what was measured of late.
+func (r *Recent) Read() Summary {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.since.IsZero() {

@@ -134,6 +134,7 @@ var errEnded = errors.New("the task has ended")
 // Then it commits what the sink has flushed and leaves the group. After hard nothing
 // of this task reaches the log.
 func (t *sinkTask) run(ctx, hard context.Context) (err error) {
+	defer t.activity.ended.Store(true)
 	defer context.AfterFunc(hard, t.client.Close)()
 	defer t.client.CloseAllowingRebalance()
 	defer close(t.ended)
@@ -275,6 +276,7 @@ func (t *sinkTask) poll(ctx, hard context.Context) ([]schema.Record, error) {
 	fetches := t.client.PollRecords(polling, maxPollRecords)
 	t.troubles = fetches.Errors()
 	t.consumer.poll(begun, fetches.NumRecords())
+	t.activity.polled.Store(time.Now().UnixNano())
 	n := fetches.NumRecords()
 	if n == 0 {
 		return nil, t.settle(hard)

@@ -19,8 +19,8 @@ import (
 	"millrace/runtime/tolerance"
 )
 
-// maxInFlight is how many bytes a task has on their way to the log.
-const maxInFlight = 8 << 20
+// MaxInFlight is how many bytes a task has on their way to the log.
+const MaxInFlight = 8 << 20
 
 // sourceTask is one run of a source task.
 type sourceTask struct {

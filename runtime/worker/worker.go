@@ -251,7 +251,7 @@ func (w *Worker) Start(spec TaskSpec) *Task {
 		if hard.Err() != nil {
 			return
 		}
-		t.Meter.is(s)
+		t.Meter.Is(s)
 		if spec.State != nil {
 			spec.State(t, s, err)
 		}
@@ -415,7 +415,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	task = t.Meter.source(task, act)
 	src := &sourceTask{
 		meter: t.Meter, activity: act, producer: t.Meter.client(ProducerClient, cmp.Or(overrides.ClientID, "connector-producer-"+spec.ID.String())),
-		client: client, source: task, gate: t.gate, shaper: sh, topics: tops, inflight: newInflight(maxInFlight),
+		client: client, source: task, gate: t.gate, shaper: sh, topics: tops, inflight: newInflight(MaxInFlight),
 		txn: txn, grace: w.cfg.Worker.TaskGrace,
 	}
 	src.commits = &committer{
