@@ -207,7 +207,7 @@ func (s *standalone) workerConfig() (runtime.WorkerConfig, error) {
 		}
 		maps.Copy(defaults, map[string]string{
 			"group.id": group, "config.storage.topic": group + "-configs", "offset.storage.topic": group + "-offsets",
-			"status.storage.topic": group + "-status", "offset.flush.interval.ms": "60000",
+			"status.storage.topic": group + "-status", "offset.flush.interval.ms": "60000", "exactly.once.source.support": "disabled",
 			"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
 		})
 	}

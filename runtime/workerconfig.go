@@ -122,7 +122,7 @@ func StandaloneDefaults() map[string]string {
 		configReplication.Name: "1", offsetReplication.Name: "1", statusReplication.Name: "1", offsetPartitions.Name: "1", statusPartitions.Name: "1",
 		keyConverter.Name: "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false",
 		valueConverter.Name: "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false",
-		rebalanceDelay.Name: "0", flushInterval.Name: "1000",
+		rebalanceDelay.Name: "0", flushInterval.Name: "1000", exactlyOnce.Name: "enabled",
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"millrace/connectors"
 	"millrace/deploy/peers"
 	"millrace/log"
+	"millrace/log/logtest"
 	"millrace/runtime"
 	"millrace/runtime/herder"
 	"millrace/runtime/settings"
@@ -31,6 +32,7 @@ func (s stage) topic(name string) string { return s.name + "-" + name }
 
 // onLogs runs a test with exactly-once delivery on a real cluster and on the embedded log.
 func onLogs(t *testing.T, test func(t *testing.T, s stage)) {
+	t.Run("embedded", func(t *testing.T) { test(t, newStage(t, logtest.New(t))) })
 	t.Run("cluster", func(t *testing.T) {
 		l, err := log.Open(t.Context(), log.Config{Seeds: []string{peers.Kafka(t).Addr}, Logger: Logger(t)})
 		if err != nil {

@@ -41,6 +41,12 @@ func (f *flood) Commit(context.Context, []connectors.Offset) error { return nil 
 // BenchmarkSourcePipeline carries records of 950 bytes through a task into an
 // embedded log on disk, synced; ns/op is a record's whole way.
 func BenchmarkSourcePipeline(b *testing.B) {
+	for _, support := range []string{"enabled", "disabled"} {
+		b.Run("exactly.once="+support, func(b *testing.B) { benchmarkSource(b, support) })
+	}
+}
+
+func benchmarkSource(b *testing.B, support string) {
 	l, err := log.Open(b.Context(), log.Config{DataDir: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
@@ -63,7 +69,7 @@ func BenchmarkSourcePipeline(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	settings, errs := runtime.ParseWorker(runtime.StandaloneDefaults())
+	settings, errs := runtime.ParseWorker(runtime.WithDefaults(map[string]string{"exactly.once.source.support": support}, runtime.StandaloneDefaults()))
 	if len(errs) > 0 {
 		b.Fatal(errs)
 	}
