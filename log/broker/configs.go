@@ -153,21 +153,26 @@ func (s *Server) incrementalAlterConfigs(_ *call, req *kmsg.IncrementalAlterConf
 		q := &req.Resources[i]
 		r := kmsg.NewIncrementalAlterConfigsResponseResource()
 		r.ResourceType, r.ResourceName = q.ResourceType, q.ResourceName
-		err := alterable(q.ResourceType)
-		if err == nil {
-			err = s.cat.AlterConfigs(q.ResourceName, req.ValidateOnly, func(set map[string]string) error {
-				for _, c := range q.Configs {
-					if err := s.alter(set, c.Name, c.Op, c.Value); err != nil {
-						return err
-					}
+		r.ErrorCode, r.ErrorMessage = s.alterResource(q.ResourceType, q.ResourceName, req.ValidateOnly, func(set map[string]string) error {
+			for _, c := range q.Configs {
+				if err := s.alter(set, c.Name, c.Op, c.Value); err != nil {
+					return err
 				}
-				return nil
-			})
-		}
-		r.ErrorCode, r.ErrorMessage = refusal(err)
+			}
+			return nil
+		})
 		resp.Resources = append(resp.Resources, r)
 	}
 	return resp
+}
+
+// alterResource has change alter what is set on a topic, and says how it went.
+func (s *Server) alterResource(kind kmsg.ConfigResourceType, name string, validateOnly bool, change func(set map[string]string) error) (code int16, message *string) {
+	err := alterable(kind)
+	if err == nil {
+		err = s.cat.AlterConfigs(name, validateOnly, change)
+	}
+	return refusal(err)
 }
 
 func alterable(kind kmsg.ConfigResourceType) error {
@@ -187,7 +192,7 @@ func (s *Server) alter(set map[string]string, name string, op kmsg.IncrementalAl
 	d := catalog.FindConfig(name)
 	if op == kmsg.IncrementalAlterConfigOpDelete {
 		if d == nil {
-			return &catalog.Error{Code: kerr.InvalidConfig, Reason: "unknown topic config name: " + name}
+			return &catalog.Error{Code: kerr.InvalidConfig, Reason: "Unknown topic config name: " + name}
 		}
 		delete(set, name)
 		return nil
@@ -236,19 +241,15 @@ func (s *Server) alterConfigs(_ *call, req *kmsg.AlterConfigsRequest) kmsg.Respo
 		q := &req.Resources[i]
 		r := kmsg.NewAlterConfigsResponseResource()
 		r.ResourceType, r.ResourceName = q.ResourceType, q.ResourceName
-		err := alterable(q.ResourceType)
-		if err == nil {
-			err = s.cat.AlterConfigs(q.ResourceName, req.ValidateOnly, func(set map[string]string) error {
-				clear(set)
-				for _, c := range q.Configs {
-					if err := s.alter(set, c.Name, kmsg.IncrementalAlterConfigOpSet, c.Value); err != nil {
-						return err
-					}
+		r.ErrorCode, r.ErrorMessage = s.alterResource(q.ResourceType, q.ResourceName, req.ValidateOnly, func(set map[string]string) error {
+			clear(set)
+			for _, c := range q.Configs {
+				if err := s.alter(set, c.Name, kmsg.IncrementalAlterConfigOpSet, c.Value); err != nil {
+					return err
 				}
-				return nil
-			})
-		}
-		r.ErrorCode, r.ErrorMessage = refusal(err)
+			}
+			return nil
+		})
 		resp.Resources = append(resp.Resources, r)
 	}
 	return resp

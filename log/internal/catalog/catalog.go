@@ -97,6 +97,9 @@ func Open(st *store.Store, opt Options) (*Catalog, error) {
 	if opt.Logger == nil {
 		opt.Logger = slog.New(slog.DiscardHandler)
 	}
+	if err := checkConfigs(opt.Defaults); err != nil {
+		return nil, fmt.Errorf("defaults of topics: %w", err)
+	}
 	c := &Catalog{
 		opt: opt, lg: opt.Logger, st: st,
 		turn: make(chan struct{}, 1), ids: make(chan struct{}, 1),

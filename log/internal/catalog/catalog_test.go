@@ -61,7 +61,7 @@ func TestDefaultsMeanTheStoresDefaults(t *testing.T) {
 // Each configuration that does something is shown to do it: another value changes the partition.
 func TestConfigsReachThePartition(t *testing.T) {
 	other := map[string]string{
-		"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "min.cleanable.dirty.ratio": "0.1",
+		"cleanup.policy": "compact", "message.timestamp.type": "LogAppendTime", "min.cleanable.dirty.ratio": "0.1", "preallocate": "TRUE",
 	}
 	for _, c := range Configs {
 		v, ok := other[c.Name]

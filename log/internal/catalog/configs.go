@@ -1,8 +1,10 @@
 package catalog
 
 import (
+	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -32,7 +34,7 @@ type Config struct {
 	Kind          Kind
 	Default       string
 	Doc           string
-	check         func(string) error
+	check         func(value) *refusal // beyond its kind; nil for none
 	apply         func(c *store.PartitionConfig, v string)
 }
 
@@ -40,47 +42,47 @@ const forever = "9223372036854775807"
 
 // Configs lists every topic configuration of Kafka 4.4, by name.
 var Configs = []Config{
-	{"cleanup.policy", "log.cleanup.policy", List, "delete", "Whether old segments are deleted, compacted, or both.", subset("delete", "compact"), func(c *store.PartitionConfig, v string) {
+	{"cleanup.policy", "log.cleanup.policy", List, "delete", "Whether old segments are deleted, compacted, or both.", each("compact", "delete"), func(c *store.PartitionConfig, v string) {
 		c.Delete, c.Compact = has(v, "delete"), has(v, "compact")
 	}},
-	{"compression.gzip.level", "compression.gzip.level", Int, "-1", "Accepted; batches are kept as they were sent.", between(-1, 9), nil},
+	{"compression.gzip.level", "compression.gzip.level", Int, "-1", "Accepted; batches are kept as they were sent.", gzipLevel, nil},
 	{"compression.lz4.level", "compression.lz4.level", Int, "9", "Accepted; batches are kept as they were sent.", between(1, 17), nil},
 	{"compression.type", "compression.type", String, "producer", "Accepted; batches are kept as they were sent.", oneOf("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"), nil},
 	{"compression.zstd.level", "compression.zstd.level", Int, "3", "Accepted; batches are kept as they were sent.", between(-131072, 22), nil},
-	{"delete.retention.ms", "log.cleaner.delete.retention.ms", Long, "86400000", "How long a delete marker stays in a compacted topic after the first pass that saw it.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.DeleteRetention = ms(v) }},
-	{"errors.deadletterqueue.group.enable", "", Bool, "false", "Accepted; there are no share groups.", boolean, nil},
-	{"file.delete.delay.ms", "log.segment.delete.delay.ms", Long, "60000", "Accepted; files go when their last reader is done.", between(0, math.MaxInt64), nil},
-	{"flush.messages", "log.flush.interval.messages", Long, forever, "Accepted; log.fsync decides when records are synced.", between(1, math.MaxInt64), nil},
-	{"flush.ms", "log.flush.interval.ms", Long, forever, "Accepted; log.fsync decides when records are synced.", between(0, math.MaxInt64), nil},
-	{"follower.replication.throttled.replicas", "", List, "", "Accepted; there are no replicas.", nil, nil},
-	{"index.interval.bytes", "log.index.interval.bytes", Int, "4096", "Bytes of log per entry of the offset index.", between(0, math.MaxInt32), func(c *store.PartitionConfig, v string) { c.IndexInterval = int(num(v)) }},
-	{"leader.replication.throttled.replicas", "", List, "", "Accepted; there are no replicas.", nil, nil},
-	{"local.retention.bytes", "log.local.retention.bytes", Long, "-2", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
-	{"local.retention.ms", "log.local.retention.ms", Long, "-2", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
-	{"max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", Long, forever, "Longest time a record may stay uncompacted.", between(1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.MaxCompactionLag = limit(v) }},
-	{"max.decompressed.message.bytes", "max.decompressed.message.bytes", Int, "2147483639", "Accepted; what a batch may unpack to has a limit of its own.", between(0, math.MaxInt32), nil},
-	{"max.message.bytes", "message.max.bytes", Int, "16777216", "Largest batch that is taken.", between(0, math.MaxInt32), func(c *store.PartitionConfig, v string) { c.MaxMessageBytes = int(num(v)) }},
-	{"message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms", Long, "3600000", "How far a record's timestamp may lie in the future.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.TimestampAfter = limit(v) }},
-	{"message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms", Long, forever, "How far a record's timestamp may lie in the past.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.TimestampBefore = limit(v) }},
+	{"delete.retention.ms", "log.cleaner.delete.retention.ms", Long, "86400000", "How long a delete marker stays in a compacted topic after the first pass that saw it.", atLeast(0), func(c *store.PartitionConfig, v string) { c.DeleteRetention = ms(v) }},
+	{"errors.deadletterqueue.group.enable", "", Bool, "false", "Accepted; there are no share groups.", nil, nil},
+	{"file.delete.delay.ms", "log.segment.delete.delay.ms", Long, "60000", "Accepted; files go when their last reader is done.", atLeast(0), nil},
+	{"flush.messages", "log.flush.interval.messages", Long, forever, "Accepted; log.fsync decides when records are synced.", atLeast(1), nil},
+	{"flush.ms", "log.flush.interval.ms", Long, forever, "Accepted; log.fsync decides when records are synced.", atLeast(0), nil},
+	{"follower.replication.throttled.replicas", "", List, "", "Accepted; there are no replicas.", throttled("follower"), nil},
+	{"index.interval.bytes", "log.index.interval.bytes", Int, "4096", "Bytes of log per entry of the offset index.", atLeast(0), func(c *store.PartitionConfig, v string) { c.IndexInterval = int(num(v)) }},
+	{"leader.replication.throttled.replicas", "", List, "", "Accepted; there are no replicas.", throttled("leader"), nil},
+	{"local.retention.bytes", "log.local.retention.bytes", Long, "-2", "Accepted; there is no remote storage.", atLeast(-2), nil},
+	{"local.retention.ms", "log.local.retention.ms", Long, "-2", "Accepted; there is no remote storage.", atLeast(-2), nil},
+	{"max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms", Long, forever, "Longest time a record may stay uncompacted.", atLeast(1), func(c *store.PartitionConfig, v string) { c.MaxCompactionLag = limit(v) }},
+	{"max.decompressed.message.bytes", "max.decompressed.message.bytes", Int, "2147483639", "Accepted; what a batch may unpack to has a limit of its own.", between(1, 2147483639), nil},
+	{"max.message.bytes", "message.max.bytes", Int, "16777216", "Largest batch that is taken.", atLeast(0), func(c *store.PartitionConfig, v string) { c.MaxMessageBytes = int(num(v)) }},
+	{"message.timestamp.after.max.ms", "log.message.timestamp.after.max.ms", Long, "3600000", "How far a record's timestamp may lie in the future.", atLeast(0), func(c *store.PartitionConfig, v string) { c.TimestampAfter = limit(v) }},
+	{"message.timestamp.before.max.ms", "log.message.timestamp.before.max.ms", Long, forever, "How far a record's timestamp may lie in the past.", atLeast(0), func(c *store.PartitionConfig, v string) { c.TimestampBefore = limit(v) }},
 	{"message.timestamp.type", "log.message.timestamp.type", String, "CreateTime", "Whose clock stamps records.", oneOf("CreateTime", "LogAppendTime"), func(c *store.PartitionConfig, v string) { c.LogAppendTime = v == "LogAppendTime" }},
 	{"min.cleanable.dirty.ratio", "log.cleaner.min.cleanable.ratio", Double, "0.5", "Share of uncompacted bytes at which compaction starts.", ratio, func(c *store.PartitionConfig, v string) {
 		c.MinDirtyRatio, _ = strconv.ParseFloat(v, 64)
 	}},
-	{"min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", Long, "0", "Shortest time a record stays uncompacted.", between(0, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.MinCompactionLag = ms(v) }},
-	{"min.insync.replicas", "min.insync.replicas", Int, "1", "Accepted; there is one replica, and it syncs before it acknowledges.", between(1, math.MaxInt32), nil},
-	{"preallocate", "log.preallocate", Bool, "false", "Accepted; space is always reserved ahead.", boolean, nil},
-	{"remote.copy.lag.bytes", "log.remote.copy.lag.bytes", Long, "-1", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
-	{"remote.copy.lag.ms", "log.remote.copy.lag.ms", Long, "0", "Accepted; there is no remote storage.", between(-2, math.MaxInt64), nil},
-	{"remote.log.copy.disable", "", Bool, "false", "Accepted; there is no remote storage.", boolean, nil},
-	{"remote.log.delete.on.disable", "", Bool, "false", "Accepted; there is no remote storage.", boolean, nil},
-	{"remote.storage.enable", "", Bool, "false", "Accepted; there is no remote storage.", boolean, nil},
-	{"retention.bytes", "log.retention.bytes", Long, "-1", "Size of a partition beyond which old segments are deleted; -1 for no limit.", between(-1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.RetentionBytes = num(v) }},
-	{"retention.ms", "log.retention.ms", Long, "604800000", "Age beyond which old segments are deleted; -1 for no limit.", between(-1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.RetentionTime = limit(v) }},
-	{"segment.bytes", "log.segment.bytes", Int, "134217728", "Size at which a new segment file begins.", between(1<<10, math.MaxInt32), func(c *store.PartitionConfig, v string) { c.SegmentBytes = num(v) }},
-	{"segment.index.bytes", "log.index.size.max.bytes", Int, "10485760", "Accepted; indexes grow with their segment.", between(4, math.MaxInt32), nil},
-	{"segment.jitter.ms", "log.roll.jitter.ms", Long, "0", "Accepted; segments begin independently of each other.", between(0, math.MaxInt64), nil},
-	{"segment.ms", "log.roll.ms", Long, "604800000", "Age at which a new segment file begins.", between(1, math.MaxInt64), func(c *store.PartitionConfig, v string) { c.SegmentAge = ms(v) }},
-	{"unclean.leader.election.enable", "unclean.leader.election.enable", Bool, "false", "Accepted; there are no elections.", boolean, nil},
+	{"min.compaction.lag.ms", "log.cleaner.min.compaction.lag.ms", Long, "0", "Shortest time a record stays uncompacted.", atLeast(0), func(c *store.PartitionConfig, v string) { c.MinCompactionLag = ms(v) }},
+	{"min.insync.replicas", "min.insync.replicas", Int, "1", "Accepted; there is one replica, and it syncs before it acknowledges.", atLeast(1), nil},
+	{"preallocate", "log.preallocate", Bool, "false", "Whether a segment's whole space is set aside when it begins. Some is always set aside ahead of what is written.", nil, func(c *store.PartitionConfig, v string) { c.Preallocate = strings.EqualFold(v, "true") }},
+	{"remote.copy.lag.bytes", "log.remote.copy.lag.bytes", Long, "-1", "Accepted; there is no remote storage.", atLeast(-1), nil},
+	{"remote.copy.lag.ms", "log.remote.copy.lag.ms", Long, "0", "Accepted; there is no remote storage.", atLeast(-1), nil},
+	{"remote.log.copy.disable", "", Bool, "false", "Accepted; there is no remote storage.", nil, nil},
+	{"remote.log.delete.on.disable", "", Bool, "false", "Accepted; there is no remote storage.", nil, nil},
+	{"remote.storage.enable", "", Bool, "false", "There is no remote storage: only false is taken.", noRemote, nil},
+	{"retention.bytes", "log.retention.bytes", Long, "-1", "Size of a partition beyond which old segments are deleted; -1 for no limit.", nil, func(c *store.PartitionConfig, v string) { c.RetentionBytes = num(v) }},
+	{"retention.ms", "log.retention.ms", Long, "604800000", "Age beyond which old segments are deleted; -1 for no limit.", atLeast(-1), func(c *store.PartitionConfig, v string) { c.RetentionTime = limit(v) }},
+	{"segment.bytes", "log.segment.bytes", Int, "134217728", "Size at which a new segment file begins.", atLeast(1 << 10), func(c *store.PartitionConfig, v string) { c.SegmentBytes = num(v) }},
+	{"segment.index.bytes", "log.index.size.max.bytes", Int, "10485760", "Size of the offset index at which a new segment file begins.", atLeast(4), func(c *store.PartitionConfig, v string) { c.IndexBytes = int(num(v)) }},
+	{"segment.jitter.ms", "log.roll.jitter.ms", Long, "0", "Most that is taken off segment.ms, at random, so that segments do not begin all at once.", atLeast(0), func(c *store.PartitionConfig, v string) { c.SegmentJitter = ms(v) }},
+	{"segment.ms", "log.roll.ms", Long, "604800000", "Age at which a new segment file begins.", atLeast(1), func(c *store.PartitionConfig, v string) { c.SegmentAge = ms(v) }},
+	{"unclean.leader.election.enable", "unclean.leader.election.enable", Bool, "false", "Accepted; there are no elections.", nil, nil},
 }
 
 // FindConfig returns the declaration of a topic configuration, nil if there is none.
@@ -92,19 +94,66 @@ func FindConfig(name string) *Config {
 	return &Configs[i]
 }
 
-// CheckConfig refuses unknown names and values out of range, naming both.
-func CheckConfig(name, value string) error {
+// CheckConfig refuses unknown names, what is not of a configuration's kind, and values out of range, in Kafka's words: tools and
+// people look for them.
+func CheckConfig(name, text string) error {
 	c := FindConfig(name)
 	if c == nil {
-		return fmt.Errorf("unknown topic config name: %s", name)
+		return fmt.Errorf("Unknown topic config name: %s", name)
 	}
-	if c.check == nil {
-		return nil
+	v, r := parse(c.Kind, text)
+	if r == nil && c.check != nil {
+		r = c.check(v)
 	}
-	if err := c.check(value); err != nil {
-		return fmt.Errorf("invalid value %s for configuration %s: %w", value, name, err)
+	switch {
+	case r == nil:
+	case r.shown == "" && r.reason == noTiers:
+		return errors.New(noTiers)
+	default:
+		return fmt.Errorf("Invalid value %s for configuration %s: %s", r.shown, name, r.reason)
 	}
 	return nil
+}
+
+// value is a configuration's value after its kind was parsed.
+type value struct {
+	text   string // trimmed
+	number int64
+	double float64
+	list   []string
+}
+
+// refusal is why a value is not taken; shown is the value as Kafka prints it.
+type refusal struct{ shown, reason string }
+
+func parse(k Kind, text string) (v value, r *refusal) {
+	v.text = strings.TrimSpace(text)
+	var err error
+	switch k {
+	case Bool:
+		if !strings.EqualFold(v.text, "true") && !strings.EqualFold(v.text, "false") {
+			return v, &refusal{text, "Expected value to be either true or false"}
+		}
+	case Int:
+		if v.number, err = strconv.ParseInt(v.text, 10, 32); err != nil {
+			return v, &refusal{text, "Not a number of type INT"}
+		}
+	case Long:
+		if v.number, err = strconv.ParseInt(v.text, 10, 64); err != nil {
+			return v, &refusal{text, "Not a number of type LONG"}
+		}
+	case Double:
+		if v.double, err = strconv.ParseFloat(v.text, 64); err != nil || math.IsNaN(v.double) {
+			return v, &refusal{text, "Not a number of type DOUBLE"}
+		}
+	case List:
+		if v.text != "" {
+			for e := range strings.SplitSeq(v.text, ",") {
+				v.list = append(v.list, strings.TrimSpace(e))
+			}
+		}
+	}
+	return v, nil
 }
 
 // partitionConfig is what checked configurations mean. Those that are absent have the defaults,
@@ -122,7 +171,7 @@ func partitionConfig(topic string, defaults, configs map[string]string) store.Pa
 		if !ok {
 			v = c.Default
 		}
-		c.apply(&pc, v)
+		c.apply(&pc, strings.TrimSpace(v))
 	}
 	pc.Internal = IsInternal(topic)
 	return pc
@@ -161,46 +210,102 @@ func has(list, v string) bool {
 	return false
 }
 
-func between(lo, hi int64) func(string) error {
-	return func(v string) error {
-		n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 64)
-		if err != nil {
-			return fmt.Errorf("not a number")
-		}
-		if n < lo || n > hi {
-			return fmt.Errorf("must be from %d to %d", lo, hi)
+func atLeast(lo int64) func(value) *refusal {
+	return func(v value) *refusal {
+		if v.number < lo {
+			return &refusal{strconv.FormatInt(v.number, 10), fmt.Sprintf("Value must be at least %d", lo)}
 		}
 		return nil
 	}
 }
 
-func ratio(v string) error {
-	f, err := strconv.ParseFloat(v, 64)
-	if err != nil || !(f >= 0 && f <= 1) {
-		return fmt.Errorf("must be a number from 0 to 1")
+func between(lo, hi int64) func(value) *refusal {
+	return func(v value) *refusal {
+		if v.number > hi {
+			return &refusal{strconv.FormatInt(v.number, 10), fmt.Sprintf("Value must be no more than %d", hi)}
+		}
+		return atLeast(lo)(v)
+	}
+}
+
+const noTiers = "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+
+func noRemote(v value) *refusal {
+	if strings.EqualFold(v.text, "true") {
+		return &refusal{"", noTiers}
 	}
 	return nil
 }
 
-func boolean(v string) error { return oneOf("true", "false")(strings.ToLower(v)) }
+func gzipLevel(v value) *refusal {
+	if v.number != -1 && (v.number < 1 || v.number > 9) {
+		return &refusal{strconv.FormatInt(v.number, 10), "Value must be between 1 and 9 or equal to -1"}
+	}
+	return nil
+}
 
-func oneOf(valid ...string) func(string) error {
-	return func(v string) error {
-		if !slices.Contains(valid, v) {
-			return fmt.Errorf("must be one of %s", strings.Join(valid, ", "))
+func ratio(v value) *refusal {
+	switch {
+	case v.double < 0:
+		return &refusal{javaDouble(v.double), "Value must be at least 0"}
+	case v.double > 1:
+		return &refusal{javaDouble(v.double), "Value must be no more than 1"}
+	}
+	return nil
+}
+
+// javaDouble is a number as Java prints it.
+func javaDouble(f float64) string {
+	if a := math.Abs(f); a != 0 && (a < 1e-3 || a >= 1e7) {
+		mantissa, exponent, _ := strings.Cut(strconv.FormatFloat(f, 'E', -1, 64), "E")
+		if !strings.Contains(mantissa, ".") {
+			mantissa += ".0"
+		}
+		sign := ""
+		if exponent[0] == '-' {
+			sign = "-"
+		}
+		return mantissa + "E" + sign + strings.TrimLeft(exponent, "+-0")
+	}
+	s := strconv.FormatFloat(f, 'f', -1, 64)
+	if !strings.Contains(s, ".") {
+		s += ".0"
+	}
+	return s
+}
+
+func oneOf(valid ...string) func(value) *refusal {
+	return func(v value) *refusal {
+		if !slices.Contains(valid, v.text) {
+			return &refusal{v.text, "String must be one of: " + strings.Join(valid, ", ")}
 		}
 		return nil
 	}
 }
 
-func subset(valid ...string) func(string) error {
-	return func(v string) error {
-		if strings.TrimSpace(v) == "" {
-			return nil // neither: nothing is ever removed
+// each is oneOf for every element of a list.
+func each(valid ...string) func(value) *refusal {
+	return func(v value) *refusal {
+		for _, e := range v.list {
+			if r := oneOf(valid...)(value{text: e}); r != nil {
+				return r
+			}
 		}
-		for _, e := range strings.Split(v, ",") {
-			if err := oneOf(valid...)(strings.TrimSpace(e)); err != nil {
-				return err
+		return nil
+	}
+}
+
+var replicaPairs = regexp.MustCompile(`^[0-9]+:[0-9]+$`)
+
+func throttled(whose string) func(value) *refusal {
+	return func(v value) *refusal {
+		if len(v.list) == 1 && v.list[0] == "*" {
+			return nil
+		}
+		for _, e := range v.list {
+			if !replicaPairs.MatchString(e) {
+				name := whose + ".replication.throttled.replicas"
+				return &refusal{"[" + strings.Join(v.list, ", ") + "]", name + " must be the literal '*' or a list of replicas in the following format: [partitionId]:[brokerId],[partitionId]:[brokerId],..."}
 			}
 		}
 		return nil

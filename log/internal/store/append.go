@@ -191,8 +191,8 @@ func (p *Partition) room(cfg *PartitionConfig, end, total int64, batches []batch
 	for _, b := range batches {
 		records += int64(b.LastOffsetDelta()) + 1
 	}
-	full := size+total > cfg.SegmentBytes || end+records-1-seg.base > math.MaxInt32
-	old := seg.started > 0 && now-seg.started > cfg.SegmentAge.Milliseconds()
+	full := size+total > cfg.SegmentBytes || end+records-1-seg.base > math.MaxInt32 || seg.indexFull(cfg.IndexBytes)
+	old := seg.older(cfg, now)
 	if size > 0 && (full || old) {
 		next, err := p.roll(end)
 		if err != nil {
@@ -203,12 +203,12 @@ func (p *Partition) room(cfg *PartitionConfig, end, total int64, batches []batch
 	if size+total <= seg.reserved {
 		return seg, nil
 	}
-	return seg, p.reserve(seg, size, total, cfg.Internal)
+	return seg, p.reserve(cfg, seg, size, total)
 }
 
 // reserve sets space aside so that a full disk strikes here, before any byte is
 // written, and the answer "not persisted" is exact.
-func (p *Partition) reserve(seg *segment, size, total int64, internal bool) error {
+func (p *Partition) reserve(cfg *PartitionConfig, seg *segment, size, total int64) error {
 	f, err := seg.file.pin()
 	if err != nil {
 		return p.openError(err)
@@ -216,13 +216,16 @@ func (p *Partition) reserve(seg *segment, size, total int64, internal bool) erro
 	defer seg.file.unpin()
 	from := max(seg.reserved, size)
 	step := min(max(size, minReserve), maxReserve)
+	if cfg.Preallocate {
+		step = max(step, cfg.SegmentBytes-from)
+	}
 	to := max(size+total, from+step)
 	err = f.Reserve(from, to-from)
 	if vfs.IsNoSpace(err) && to > size+total {
 		to = size + total
 		err = f.Reserve(from, to-from)
 	}
-	if vfs.IsNoSpace(err) && internal && p.s.dropBallast() {
+	if vfs.IsNoSpace(err) && cfg.Internal && p.s.dropBallast() {
 		err = f.Reserve(from, to-from)
 	}
 	switch {

@@ -81,6 +81,9 @@ func (o Options) withDefaults() Options {
 type PartitionConfig struct {
 	SegmentBytes     int64         // segment.bytes
 	SegmentAge       time.Duration // segment.ms
+	SegmentJitter    time.Duration // segment.jitter.ms: most that is taken off SegmentAge
+	IndexBytes       int           // segment.index.bytes
+	Preallocate      bool          // preallocate
 	IndexInterval    int           // index.interval.bytes
 	MaxMessageBytes  int           // max.message.bytes: largest batch
 	RetentionTime    time.Duration // retention.ms; negative: none
@@ -102,6 +105,7 @@ func DefaultConfig() PartitionConfig {
 	return PartitionConfig{
 		SegmentBytes:     128 << 20,
 		SegmentAge:       7 * 24 * time.Hour,
+		IndexBytes:       10 << 20,
 		IndexInterval:    4096,
 		MaxMessageBytes:  16 << 20,
 		RetentionTime:    7 * 24 * time.Hour,

@@ -76,7 +76,7 @@ func (r *recovery) list() error {
 			seg := p.newSegment(base)
 			seg.size.Store(info.Size())
 			if info.Size() > 0 {
-				seg.started = info.ModTime().UnixMilli()
+				seg.started, seg.found = info.ModTime().UnixMilli(), true
 			}
 			r.segs = append(r.segs, seg)
 			bases[base] = true

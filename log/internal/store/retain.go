@@ -151,8 +151,7 @@ func (p *Partition) rollIfDue(now time.Time) {
 	if seg.size.Load() == 0 || !p.known.Load() {
 		return
 	}
-	old := seg.started > 0 && now.UnixMilli()-seg.started > cfg.SegmentAge.Milliseconds()
-	if !old && !(cfg.Delete && p.expired(seg, cfg, now)) {
+	if !seg.older(cfg, now.UnixMilli()) && !(cfg.Delete && p.expired(seg, cfg, now)) {
 		return
 	}
 	if err := seg.goLive(); err != nil {

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"io/fs"
 	"path/filepath"
@@ -26,6 +27,7 @@ type segment struct {
 	reserved int64 // bytes set aside on disk
 	dirty    bool  // in Partition.dirty, pinned
 	started  int64 // ms, when its first batch was written, 0 if empty
+	found    bool  // started is the file's time, as it was found at the start
 	touched  bool  // written to, or scanned, since its index files were written
 
 	mu       sync.Mutex // guards what follows; taken last
@@ -63,6 +65,41 @@ func (p *Partition) newSegment(base int64) *segment {
 
 func (s *segment) path(suffix string) string {
 	return filepath.Join(s.p.dir, offsetName(s.base, suffix))
+}
+
+// older reports whether the segment is due for its age: segment.ms less its jitter, and in a compacted topic no more than
+// max.compaction.lag.ms, since only what is sealed is compacted. Called with the partition's lock.
+func (s *segment) older(cfg *PartitionConfig, now int64) bool {
+	if s.started == 0 {
+		return false
+	}
+	if s.found {
+		// A file that is appended to after a restart looks young. Its first record knows better.
+		s.found = false
+		_ = s.each(0, s.size.Load(), func(_ int64, h batch.View) (bool, error) {
+			if t := h.MaxTimestamp(); t > 0 {
+				s.started = min(s.started, t)
+			}
+			return false, nil
+		})
+	}
+	limit := cfg.SegmentAge.Milliseconds()
+	if cfg.Compact && cfg.MaxCompactionLag >= 0 {
+		limit = min(limit, cfg.MaxCompactionLag.Milliseconds())
+	}
+	if jitter := min(cfg.SegmentJitter.Milliseconds(), limit); jitter > 0 {
+		h := fnv.New64a()
+		fmt.Fprintf(h, "%s/%d", s.p.tp, s.base)
+		limit -= int64(h.Sum64() % uint64(jitter))
+	}
+	return now-s.started > limit
+}
+
+// indexFull reports whether the offset index has no room for another entry.
+func (s *segment) indexFull(limit int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return limit > 0 && len(s.off)+indexEntry > limit/indexEntry*indexEntry
 }
 
 func (s *segment) forgetIndex() {
