@@ -21,6 +21,7 @@ import (
 func older() kgo.Opt {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(0, 11)
+	v.SetMaxKeyVersion(24, 3)
 	v.SetMaxKeyVersion(26, 4)
 	v.SetMaxKeyVersion(28, 4)
 	return kgo.MaxVersions(v)

@@ -113,6 +113,7 @@ func (c *Coordinator) initialise(id string, pid int64, epoch int16, timeout int3
 		if s.t.state == ongoing {
 			next := s.t.fence(c.nowMs())
 			if pid >= 0 {
+				next.lastEpoch = epoch                        // it may have to ask again
 				had, pid, epoch = epoch, next.pid, next.epoch // it is still the one that asks
 			}
 			if err := c.write(s, next); err != nil {
