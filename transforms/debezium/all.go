@@ -3,4 +3,8 @@ package debezium
 import "millrace/transforms"
 
 // All are Debezium's transforms.
-func All() []transforms.Plugin { return []transforms.Plugin{ExtractNewRecordState} }
+func All() []transforms.Plugin {
+	return []transforms.Plugin{
+		ExtractNewRecordState, ExtractChangedRecordState, HeaderToValue, PartitionRouting, SchemaChangeEventFilter, VectorToJSON,
+	}
+}

@@ -49,3 +49,34 @@ func TestGoldenUnwrap(t *testing.T) {
 		t.Errorf("%d cases compared, too few", n)
 	}
 }
+
+// TestGoldenMore goes through the other transforms; the cases were run by Debezium's
+// own classes.
+func TestGoldenMore(t *testing.T) {
+	const optional = "a struct that takes a header stays optional; Debezium makes it required, and then fails at the next delete"
+	const whole = "the hash of a struct would follow its schema; it is refused"
+	r := runner(t, map[string]string{
+		"PartitionRouting{partition.hash.function=java partition.payload.fields=change.st partition.topic.num=7} with schemas":   whole,
+		"PartitionRouting{partition.hash.function=murmur partition.payload.fields=change.st partition.topic.num=7} with schemas": whole,
+		"PartitionRouting{partition.payload.fields=change.st partition.topic.num=7} with schemas":                                whole,
+		"PartitionRouting{partition.hash.function=zap partition.payload.fields=change.id partition.topic.num=3} with schemas":    "an unknown hash function is refused, not taken for java",
+		"HeaderToValue{fields=after.f headers=h1 operation=copy} with schemas":                                                   optional,
+		"HeaderToValue{fields=after.x,after.y headers=h1,n operation=copy} with schemas":                                         optional,
+		"HeaderToValue{fields=after.st.z headers=h1 operation=copy} with schemas":                                                optional,
+	})
+	r.Beyond = map[string]string{
+		"Only Struct objects supported for [Header field insertion]": "data without a schema takes headers too",
+		"Cannot create field because of field name duplication f":    "a header that a record has twice is taken once, the last",
+		"Unprocessable message Struct":                               "a path through an image or block that an event does not have is passed over, like any missing field",
+	}
+	r.Errors = map[string]string{
+		"Invalid value null for configuration": "Missing required configuration",
+		"Invalid value  for configuration":     "A value is required",
+		"The 'operation' value":                "Value must be one of move, copy",
+		"No enum constant":                     "there are CREATE, ALTER, DROP, TRUNCATE and DATABASE",
+		"An integer is expected":               "partition.topic.num",
+	}
+	if n := r.Run(t, smttest.Read(t, "testdata/more.jsonl.gz")); n < 300 {
+		t.Errorf("%d cases compared, too few", n)
+	}
+}
