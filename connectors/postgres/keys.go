@@ -5,6 +5,7 @@ import (
 
 	"millrace/connectors/cdc"
 	"millrace/schema/config"
+	"millrace/schema/envelope"
 )
 
 // The headings under which forms show the settings, as Debezium has them.
@@ -188,7 +189,7 @@ var (
 		Doc: "How HSTORE is sent: json (text) or map."}
 	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf(binaryModes...),
 		Doc: "How BYTEA is sent: bytes, base64, base64-url-safe or hex."}
-	keySchemaNameAdjustmentMode = config.Key[string]{Name: "schema.name.adjustment.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf(cdc.AdjustModes...),
+	keySchemaNameAdjustmentMode = config.Key[string]{Name: "schema.name.adjustment.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf(envelope.AdjustModes...),
 		Doc: "How schema names are made fit for a converter: none, avro, avro_unicode."}
 	keyIntervalHandlingMode = config.Key[string]{Name: "interval.handling.mode", Default: "numeric", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("numeric", "string"),
 		Doc: "How INTERVAL is sent: numeric (microseconds, a month being 30.4375 days) or string (ISO 8601)."}

@@ -12,13 +12,14 @@ import (
 
 	"millrace/connectors/cdc"
 	"millrace/schema/config"
+	"millrace/schema/envelope"
 )
 
 // Settings that Debezium accepts but does not list.
 var (
 	keyReadOnly         = config.Key[bool]{Name: "read.only", Internal: true, Doc: "Write nothing to the database. Only signals would."}
 	keyTopicDelimiter   = config.Key[string]{Name: "topic.delimiter", Default: ".", Internal: true, Doc: "Stands between the parts of a topic's name.", Check: config.NonEmpty}
-	keyFieldAdjust      = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: oneOf(cdc.AdjustModes...)}
+	keyFieldAdjust      = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: oneOf(envelope.AdjustModes...)}
 	keyMoneyDigits      = config.Key[int32]{Name: "money.fraction.digits", Default: 2, Internal: true, Doc: "Digits behind the point of MONEY.", Check: config.Between[int32](0, 18)}
 	keyOffsetMismatch   = config.Key[string]{Name: "offset.mismatch.strategy", Default: "fail", Internal: true, Doc: "What to do when the slot is ahead of the stored position, so that changes between them are gone: fail, trust_offset (the same), no_validation, trust_slot and trust_greater_lsn (go on behind the gap, with a warning).", Check: oneOf("fail", "no_validation", "trust_offset", "trust_slot", "trust_greater_lsn")}
 	keySkipUnchanged    = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs REPLICA IDENTITY FULL."}
@@ -415,8 +416,8 @@ func parse(v config.Values) (*settings, []*config.Error) {
 	s.skip, _ = cdc.ParseOperations(keySkippedOperations.Get(v))
 	s.placeholder, _ = placeholderBytes(keyUnavailableValuePlaceholder.Get(v))
 	s.naming = cdc.Naming{Prefix: s.prefix, Delimiter: keyTopicDelimiter.Get(v)}
-	s.naming.Schemas, _ = cdc.ParseAdjuster(keySchemaNameAdjustmentMode.Get(v))
-	s.naming.Fields, _ = cdc.ParseAdjuster(keyFieldAdjust.Get(v))
+	s.naming.Schemas, _ = envelope.ParseAdjuster(keySchemaNameAdjustmentMode.Get(v))
+	s.naming.Fields, _ = envelope.ParseAdjuster(keyFieldAdjust.Get(v))
 	heartbeats := keyHeartbeatTopicsPrefix.Get(v)
 	if keyHeartbeatPrefix2.Has(v) && !keyHeartbeatTopicsPrefix.Has(v) {
 		heartbeats = keyHeartbeatPrefix2.Get(v)

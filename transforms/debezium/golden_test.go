@@ -65,14 +65,16 @@ func TestGoldenMore(t *testing.T) {
 		"HeaderToValue{fields=after.st.z headers=h1 operation=copy} with schemas":                                                optional,
 	})
 	r.Beyond = map[string]string{
-		"Only Struct objects supported for [Header field insertion]": "data without a schema takes headers too",
-		"Cannot create field because of field name duplication f":    "a header that a record has twice is taken once, the last",
-		"Unprocessable message Struct":                               "a path through an image or block that an event does not have is passed over, like any missing field",
+		"Only Struct objects supported for [Updating schema], found: java.util.HashMap": "schemaless keys and values are routed too",
+		"Only Struct objects supported for [Header field insertion]":                    "data without a schema takes headers too",
+		"Cannot create field because of field name duplication f":                       "a header that a record has twice is taken once, the last",
+		"Unprocessable message Struct":                                                  "a path through an image or block that an event does not have is passed over, like any missing field",
 	}
 	r.Errors = map[string]string{
 		"Invalid value null for configuration": "Missing required configuration",
 		"Invalid value  for configuration":     "A value is required",
 		"The 'operation' value":                "Value must be one of move, copy",
+		"Unable to validate config.":           "Invalid regex: Unclosed group|String must be non-empty|Missing required configuration|key.field.replacement must be non-empty",
 		"No enum constant":                     "there are CREATE, ALTER, DROP, TRUNCATE and DATABASE",
 		"An integer is expected":               "partition.topic.num",
 	}
