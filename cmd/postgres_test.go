@@ -3,6 +3,7 @@ package cmd_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -49,12 +50,12 @@ type kcatRecord struct {
 	Payload *string
 }
 
-// consume reads a whole topic with kcat, which shares no code with us.
+// consume reads the committed records of a whole topic with kcat, which shares no code with us.
 func consume(t *testing.T, kafka, topic string) []kcatRecord {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, peers.Kcat(t), "-b", kafka, "-t", topic, "-C", "-e", "-q", "-J", "-X", "check.crcs=true")
+	cmd := exec.CommandContext(ctx, peers.Kcat(t), "-b", kafka, "-t", topic, "-C", "-e", "-q", "-J", "-X", "check.crcs=true", "-X", "isolation.level=read_committed")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.StdoutPipe()
@@ -187,62 +188,74 @@ func effort(t *testing.T) int {
 	return n
 }
 
-// TestKillsLoseNothing ends the worker with SIGKILL again and again while rows are
-// written: every committed change must be in the topic, in order per key (what was
-// sent again after a kill aside), and the search index must equal the table.
-func TestKillsLoseNothing(t *testing.T) {
-	pg, search := peers.Postgres(t), peers.OpenSearch(t)
-	peers.Kcat(t)
+// A killing is a load under which the worker is ended with SIGKILL again and again.
+type killing struct {
+	*load
+	r     *runs
+	p     *process
+	rnd   *rand.Rand
+	kafka string // of a cluster; the worker's own log where empty
+	topic string
+	kills map[string]int // by phase
+}
+
+// read is the topic as a reader of committed records sees it.
+func (k *killing) read() []kcatRecord {
+	k.t.Helper()
+	return consume(k.t, cmp.Or(k.kafka, k.p.kafka), k.topic)
+}
+
+// kill starts a source of the table load, with rows in it, and ends the worker: each
+// times in the snapshot, in the stream and right after a commit, wanted times in all.
+// then adds what else shall run.
+func kill(t *testing.T, pg *peers.PostgresServer, r *runs, prefix string, rows, each, wanted int, then func(p *process)) *killing {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 2))
 	db := pg.NewDatabase(t)
 	pg.Exec(t, db, "CREATE TABLE load (id int PRIMARY KEY, n int NOT NULL, filler text)")
-	l := newLoad(t, pg.Connect(t, db), seed)
-	if err := l.copyIn(t.Context(), 90_000); err != nil {
+	k := &killing{load: newLoad(t, pg.Connect(t, db), seed), r: r, rnd: rand.New(rand.NewPCG(seed, 2)), topic: prefix + ".public.load", kills: map[string]int{}}
+	if err := k.copyIn(t.Context(), rows); err != nil {
 		t.Fatal(err)
 	}
-	index := strings.ReplaceAll(peers.Unique(t, "kills"), "_", "-")
-	r := newRuns(t, "--config", "offset.flush.interval.ms=100")
-	p := r.start(t)
+	k.p = r.start(t)
 	source := pgSource(pg, db, "public.load")
-	sink := searchSink(search.URL, "shop.public.load")
-	sink["transforms"] += ",route"
-	maps.Copy(sink, map[string]string{"transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
-		"transforms.route.regex": ".*", "transforms.route.replacement": index})
-	t.Cleanup(func() { deleteIndex(t, search.URL, index) })
-	p.create("pg", source)
-	p.create("search", sink)
-
-	const each = 3
-	wanted := max(20, 20*effort(t)/100)
-	kills := map[string]int{}
-	snapshotDone := func(p *process) bool {
-		o := offsetsOf(p, "pg")
+	source["topic.prefix"] = prefix
+	k.p.create("pg", source)
+	then(k.p)
+	again := func(phase string) {
+		k.p.kill()
+		k.kills[phase]++
+		k.p = r.start(t)
+	}
+	snapshotDone := func() bool {
+		o := offsetsOf(k.p, "pg")
 		return strings.Contains(o, `"lsn_commit"`) || strings.Contains(o, `"snapshot_completed":true`)
 	}
-	for kills["snapshot"] < each {
-		time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
-		if snapshotDone(p) {
-			t.Fatalf("the snapshot was over after %d kills, want %d in it: it needs more rows", kills["snapshot"], each)
+	for k.kills["snapshot"] < each {
+		k.p.until("the snapshot runs", time.Minute, func() (bool, string) {
+			s, err := k.p.status("pg")
+			return err == nil && len(s.Tasks) == 1 && s.Tasks[0].State == "RUNNING", ""
+		})
+		time.Sleep(time.Duration(k.rnd.IntN(100)) * time.Millisecond)
+		if snapshotDone() {
+			t.Fatalf("the snapshot was over after %d kills, want %d in it: it needs more rows", k.kills["snapshot"], each)
 		}
-		p.kill()
-		kills["snapshot"]++
-		p = r.start(t)
+		again("snapshot")
 	}
-	p.until("the snapshot is over", time.Minute, func() (bool, string) { return snapshotDone(p), offsetsOf(p, "pg") })
+	k.p.until("the snapshot is over", time.Minute, func() (bool, string) { return snapshotDone(), offsetsOf(k.p, "pg") })
 	writing := make(chan error, 1)
 	enough := make(chan struct{})
+	changes := 100_000 * wanted / 20
 	go func() {
-		begun := l.next
+		begun := k.next
 		for {
-			if err := l.transaction(t.Context()); err != nil {
+			if err := k.transaction(t.Context()); err != nil {
 				writing <- err
 				return
 			}
 			select {
 			case <-enough:
-				if l.next-begun >= 100_000 {
+				if k.next-begun >= changes {
 					writing <- nil
 					return
 				}
@@ -250,34 +263,116 @@ func TestKillsLoseNothing(t *testing.T) {
 			}
 		}
 	}()
-	for kills["snapshot"]+kills["stream"]+kills["commit"] < wanted || kills["stream"] < each || kills["commit"] < each {
-		before := offsetsOf(p, "pg")
-		if rnd.IntN(2) == 0 {
-			p.until("the offset moves", 60*time.Second, func() (bool, string) {
-				now := offsetsOf(p, "pg")
-				return now != before && snapshotDone(p), now
+	for k.kills["snapshot"]+k.kills["stream"]+k.kills["commit"] < wanted || k.kills["stream"] < each || k.kills["commit"] < each {
+		before := offsetsOf(k.p, "pg")
+		if k.rnd.IntN(2) == 0 {
+			k.p.until("the offset moves", 60*time.Second, func() (bool, string) {
+				now := offsetsOf(k.p, "pg")
+				return now != before && snapshotDone(), now
 			})
-			kills["commit"]++
+			again("commit")
 		} else {
-			p.until("the stream runs", 60*time.Second, func() (bool, string) { return snapshotDone(p), before })
-			time.Sleep(time.Duration(rnd.IntN(400)) * time.Millisecond)
-			kills["stream"]++
+			k.p.until("the stream runs", 60*time.Second, func() (bool, string) { return snapshotDone(), before })
+			time.Sleep(time.Duration(k.rnd.IntN(400)) * time.Millisecond)
+			again("stream")
 		}
-		p.kill()
-		p = r.start(t)
 	}
 	close(enough)
 	if err := <-writing; err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("kills by phase: %v; %d changes of %d rows", kills, l.next, l.ids)
-
-	// The last change is a marker: once it is in the topic and the index, all is.
-	if _, err := l.conn.Exec(t.Context(), "INSERT INTO load VALUES (-1, -1, 'marker')"); err != nil {
+	t.Logf("kills by phase: %v; %d changes of %d rows", k.kills, k.next, k.ids)
+	// The last change is a marker: once it is anywhere, all is.
+	if _, err := k.conn.Exec(t.Context(), "INSERT INTO load VALUES (-1, -1, 'marker')"); err != nil {
 		t.Fatal(err)
 	}
-	l.history[-1], l.alive[-1] = []int{-1}, true
-	p.until("the marker is in the index", 2*time.Minute, func() (bool, string) {
+	k.history[-1], k.alive[-1] = []int{-1}, true
+	return k
+}
+
+// exactlyOnce reads the topic as a reader of committed records does: it must hold every
+// change of every row once, in the order of the database. Rows that a snapshot read are
+// there once more for each snapshot that a kill has ended.
+func (k *killing) exactlyOnce() {
+	t := k.t
+	t.Helper()
+	var records []kcatRecord
+	k.p.until("the marker is in the topic", 2*time.Minute, func() (bool, string) {
+		records = k.read()
+		last := ""
+		if len(records) > 0 && records[len(records)-1].Key != nil {
+			last = *records[len(records)-1].Key
+		}
+		return strings.Contains(last, `"id":-1}`), fmt.Sprintf("%d records, the last of %s", len(records), last)
+	})
+	seen, reads, gone := map[int][]int{}, map[int]int{}, map[int]int{}
+	lsn := int64(0)
+	for _, r := range records {
+		var key struct{ ID int }
+		if err := json.Unmarshal([]byte(*r.Key), &key); err != nil {
+			t.Fatalf("offset %d: key %s: %v", r.Offset, *r.Key, err)
+		}
+		if r.Payload == nil {
+			gone[key.ID]--
+			continue
+		}
+		var event struct {
+			Op     string
+			After  *struct{ N int }
+			Source struct{ LSN int64 }
+		}
+		if err := json.Unmarshal([]byte(*r.Payload), &event); err != nil {
+			t.Fatalf("offset %d: %v", r.Offset, err)
+		}
+		n := -1
+		if event.After != nil {
+			n = event.After.N
+		}
+		if event.Op == "r" {
+			if len(seen[key.ID]) > 0 && seen[key.ID][0] != n || len(seen[key.ID]) > 1 || reads[key.ID] > k.kills["snapshot"] {
+				t.Fatalf("offset %d: id %d: a snapshot has %d, behind %v and %d snapshots", r.Offset, key.ID, n, seen[key.ID], reads[key.ID])
+			}
+			seen[key.ID], reads[key.ID] = []int{n}, reads[key.ID]+1
+			continue
+		}
+		if event.Source.LSN < lsn {
+			t.Fatalf("offset %d: LSN %d comes behind LSN %d", r.Offset, event.Source.LSN, lsn)
+		}
+		lsn = event.Source.LSN
+		if n < 0 && key.ID >= 0 {
+			gone[key.ID]++
+		}
+		seen[key.ID] = append(seen[key.ID], n)
+	}
+	for id, want := range k.history {
+		if got := seen[id]; !slices.Equal(got, want) {
+			t.Fatalf("id %d: the topic has %v, want what was committed, once each: %v", id, got, want)
+		}
+		if gone[id] != 0 {
+			t.Errorf("id %d: %d deletes more than tombstones", id, gone[id])
+		}
+	}
+	if len(seen) != len(k.history) {
+		t.Errorf("the topic has %d rows, want %d", len(seen), len(k.history))
+	}
+	t.Logf("%d committed records: each change once, in order", len(records))
+}
+
+// TestKillsLoseAndRepeatNothing ends a worker on its own log: a reader of committed
+// records must see every change exactly once, COPY and inserts of many rows among them,
+// and the search index must equal the table.
+func TestKillsLoseAndRepeatNothing(t *testing.T) {
+	pg, search := peers.Postgres(t), peers.OpenSearch(t)
+	peers.Kcat(t)
+	index := strings.ReplaceAll(peers.Unique(t, "kills"), "_", "-")
+	sink := searchSink(search.URL, "shop.public.load")
+	sink["transforms"] += ",route"
+	maps.Copy(sink, map[string]string{"transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+		"transforms.route.regex": ".*", "transforms.route.replacement": index})
+	t.Cleanup(func() { deleteIndex(t, search.URL, index) })
+	k := kill(t, pg, newRuns(t, "--config", "offset.flush.interval.ms=100"), "shop", 90_000, 3, max(20, 20*effort(t)/100), func(p *process) { p.create("search", sink) })
+	k.exactlyOnce()
+	k.p.until("the marker is in the index", 2*time.Minute, func() (bool, string) {
 		res, err := http.Get(search.URL + "/" + index + "/_doc/-1")
 		if err != nil {
 			return false, err.Error()
@@ -285,13 +380,39 @@ func TestKillsLoseNothing(t *testing.T) {
 		res.Body.Close()
 		return res.StatusCode == http.StatusOK, res.Status
 	})
-	seen := firstSeen(t, consume(t, p.kafka, "shop.public.load"))
-	for id, want := range l.history {
+	compareIndex(t, k.load, search.URL, index)
+}
+
+// TestKillsOnAClusterLoseAndRepeatNothing is the same on a real Kafka, whose group and
+// transactions outlive the worker.
+func TestKillsOnAClusterLoseAndRepeatNothing(t *testing.T) {
+	pg, kafka := peers.Postgres(t), peers.Kafka(t)
+	peers.Kcat(t)
+	r := newRuns(t, "--config", "bootstrap.servers="+kafka.Addr, "--config", "group.id="+peers.Unique(t, "kills"),
+		"--config", "exactly.once.source.support=enabled", "--config", "offset.flush.interval.ms=100", "--config", "session.timeout.ms=6000", "--config", "heartbeat.interval.ms=500")
+	each := max(1, effort(t)/150)
+	k := kill(t, pg, r, peers.Unique(t, "shop"), 30_000, each, 3*each, func(*process) {})
+	k.kafka = kafka.Addr
+	k.exactlyOnce()
+}
+
+// TestKillsAtLeastOnceLoseNothing ends a worker that delivers at least once: every
+// change must be in the topic, in order per key, what was sent again after a kill aside.
+func TestKillsAtLeastOnceLoseNothing(t *testing.T) {
+	pg := peers.Postgres(t)
+	peers.Kcat(t)
+	r := newRuns(t, "--config", "offset.flush.interval.ms=100", "--config", "exactly.once.source.support=disabled")
+	k := kill(t, pg, r, "shop", 60_000, 2, max(6, 6*effort(t)/100), func(*process) {})
+	k.p.until("the marker is in the topic", 2*time.Minute, func() (bool, string) {
+		records := k.read()
+		return len(records) > 0 && strings.Contains(*records[len(records)-1].Key, `"id":-1}`), fmt.Sprint(len(records))
+	})
+	seen := firstSeen(t, k.read())
+	for id, want := range k.history {
 		if got := seen[id]; !slices.Equal(got, want) {
 			t.Fatalf("id %d: the topic has %v, want what was committed: %v", id, got, want)
 		}
 	}
-	compareIndex(t, l, search.URL, index)
 }
 
 // firstSeen are the numbers of each id in the order in which the topic first has
