@@ -8,9 +8,8 @@ import (
 	"os"
 	"strings"
 
-	"github.com/magiconair/properties"
-
 	"millrace/runtime"
+	"millrace/runtime/provider"
 )
 
 // A connectorFile is a connector's configuration as a file on the command line
@@ -82,17 +81,11 @@ func newConnectorFile(path string, flat map[string]string, name, initial string)
 }
 
 func readProperties(data []byte) (map[string]string, error) {
-	// Java's properties know no expansion, and ${…} belongs to config providers.
-	l := properties.Loader{Encoding: properties.UTF8, DisableExpansion: true}
-	p, err := l.LoadBytes(data)
-	if err != nil {
-		return nil, err
-	}
-	out := p.Map()
+	out, err := provider.ParseProperties(data)
 	for k, v := range out {
 		out[k] = strings.TrimSpace(v)
 	}
-	return out, nil
+	return out, err
 }
 
 func readJSON(data []byte) (flat map[string]string, name, initial string, err error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/connectors"
+	"millrace/runtime/provider"
 	"millrace/schema/config"
 	"millrace/schema/converters"
 	"millrace/schema/plugin"
@@ -131,8 +132,10 @@ func kindOf(p plugin.Plugin) string {
 		return "4 predicate"
 	case converters.Plugin:
 		return "5 converter"
+	case provider.Plugin:
+		return "6 config provider"
 	}
-	return "6 plugin"
+	return "7 plugin"
 }
 
 func reasonsOf(p plugin.Plugin) []*connectors.Reason {

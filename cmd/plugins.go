@@ -4,6 +4,7 @@ import (
 	"millrace/connectors/elasticsearch"
 	"millrace/connectors/file"
 	"millrace/connectors/postgres"
+	"millrace/runtime/provider"
 	"millrace/schema/converters"
 	"millrace/schema/plugin"
 	"millrace/transforms"
@@ -21,6 +22,9 @@ func Plugins() []plugin.Plugin {
 		list = append(list, p)
 	}
 	for _, p := range transforms.Predicates() {
+		list = append(list, p)
+	}
+	for _, p := range provider.All() {
 		list = append(list, p)
 	}
 	return list

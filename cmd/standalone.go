@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"io"
 	"log/slog"
 	"maps"
@@ -113,18 +112,16 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	defer stop()
 	defer guardMemory(ctx)()
 	s.lg, s.levels = newLogger(os.Stderr)
-	worker, err := s.workerConfig()
-	if err != nil {
-		return err
-	}
-	roots, err := s.roots(worker)
-	if err != nil {
-		return err
-	}
 	plugins, err := runtime.NewPlugins(s.plugins...)
 	if err != nil {
 		return err
 	}
+	loaded, roots, err := s.load(ctx, plugins)
+	if err != nil {
+		return err
+	}
+	worker := loaded.Worker
+	s.lg = loaded.Secrets.Logger(s.lg)
 	isNew := !exists(filepath.Join(s.data, "log"))
 	api, err := rest.Listen(worker.REST, s.lg)
 	if err != nil {
@@ -144,7 +141,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
 
 	h, err := herder.Open(ctx, herder.Config{Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: s.lg, Levels: s.levels,
-		AdvertisedURL: api.Advertised()})
+		AdvertisedURL: api.Advertised(), Providers: loaded.Providers})
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -185,71 +182,6 @@ func stopped(ctx context.Context, err error) error {
 		return nil
 	}
 	return err
-}
-
-// workerConfig reads the worker's properties over the defaults of its mode.
-func (s *standalone) workerConfig() (runtime.WorkerConfig, error) {
-	defaults := runtime.StandaloneDefaults()
-	if s.onCluster() {
-		host, err := os.Hostname()
-		if err != nil {
-			return runtime.WorkerConfig{}, fmt.Errorf("find this machine's name for group.id: %w; set group.id", err)
-		}
-		abs, err := filepath.Abs(s.data)
-		if err != nil {
-			return runtime.WorkerConfig{}, err
-		}
-		hash := fnv.New32a()
-		hash.Write([]byte(abs))
-		group := s.worker["group.id"]
-		if group == "" {
-			group = fmt.Sprintf("millrace-%s-%08x", host, hash.Sum32())
-		}
-		maps.Copy(defaults, map[string]string{
-			"group.id": group, "config.storage.topic": group + "-configs", "offset.storage.topic": group + "-offsets",
-			"status.storage.topic": group + "-status", "offset.flush.interval.ms": "60000", "exactly.once.source.support": "disabled",
-			"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
-		})
-	}
-	if _, given := s.worker["listeners"]; !given || s.flagGiven("rest") {
-		s.worker["listeners"] = "http://" + s.rest
-	}
-	if _, given := s.worker["log.listeners"]; !given || s.flagGiven("kafka") {
-		s.worker["log.listeners"] = s.kafka
-	}
-	worker, errs := runtime.ParseWorker(runtime.WithDefaults(s.worker, defaults))
-	if len(errs) > 0 {
-		lines := make([]string, len(errs))
-		for i, e := range errs {
-			lines[i] = "  " + e.Error()
-		}
-		where := "the worker's settings"
-		if len(s.workerPath) > 0 {
-			where = s.workerPath[0]
-		}
-		return worker, fmt.Errorf("%s: %s\n%s", where, wrongSettings(len(errs)), strings.Join(lines, "\n"))
-	}
-	return worker, nil
-}
-
-// onCluster reports whether everything goes to a cluster and no log is embedded.
-func (s *standalone) onCluster() bool { return strings.TrimSpace(s.worker["bootstrap.servers"]) != "" }
-
-// roots are the folders whose files connectors may open. The worker's own
-// properties are readable under none of them.
-func (s *standalone) roots(worker runtime.WorkerConfig) (*runtime.FileRoots, error) {
-	roots := s.fileRoots
-	if len(roots) == 0 {
-		roots = worker.FileRoots
-	}
-	if len(roots) == 0 {
-		files := filepath.Join(s.data, "files")
-		if err := os.MkdirAll(files, 0o750); err != nil {
-			return nil, err
-		}
-		roots = []string{".", files}
-	}
-	return runtime.NewFileRoots(roots, slices.Concat([]string{filepath.Join(s.data, "log")}, s.workerPath, worker.Log.SecretFiles()))
 }
 
 // putConnectors stores the connectors of the command line. All are validated before

@@ -2,6 +2,7 @@ package rest_test
 
 import (
 	"log/slog"
+	"maps"
 	"net/http/httptest"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	"millrace/rest"
 	"millrace/runtime"
 	"millrace/runtime/herder"
+	"millrace/runtime/provider"
 	"millrace/schema/converters"
 	"millrace/schema/plugin"
 	"millrace/transforms"
@@ -23,8 +25,17 @@ type worker struct {
 
 func startWorker(t *testing.T) *worker {
 	t.Helper()
+	return startWorkerWith(t, nil, slog.New(slog.DiscardHandler))
+}
+
+// startWorkerWith is a worker with properties and plugins beside those that all have.
+func startWorkerWith(t *testing.T, properties map[string]string, lg *slog.Logger, more ...plugin.Plugin) *worker {
+	t.Helper()
 	dir := t.TempDir()
-	list := []plugin.Plugin{file.Source, file.Sink}
+	list := append([]plugin.Plugin{file.Source, file.Sink}, more...)
+	for _, p := range provider.All() {
+		list = append(list, p)
+	}
 	for _, p := range converters.All() {
 		list = append(list, p)
 	}
@@ -38,22 +49,23 @@ func startWorker(t *testing.T) *worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	settings, errs := runtime.ParseWorker(runtime.WithDefaults(map[string]string{
+	roots, err := runtime.NewFileRoots([]string{dir, "/no/such/dir"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf := map[string]string{
 		"offset.flush.interval.ms": "50",
 		// The captured worker delivered at least once: there are no marks of transactions among the offsets.
 		"exactly.once.source.support": "disabled",
 		// The captured worker's converters write schemas, as Connect's do by default.
 		"key.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-	}, runtime.StandaloneDefaults()))
+	}
+	maps.Copy(conf, properties)
+	loaded, errs := runtime.LoadWorker(t.Context(), plugins, runtime.WithDefaults(conf, runtime.StandaloneDefaults()), roots, lg)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	roots, err := runtime.NewFileRoots([]string{dir, "/no/such/dir"}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lg := slog.New(slog.DiscardHandler)
-	h, err := herder.Open(t.Context(), herder.Config{Log: logtest.New(t), Plugins: plugins, Worker: settings, Files: roots, Logger: lg, AdvertisedURL: "http://127.0.0.1:18083/"})
+	h, err := herder.Open(t.Context(), herder.Config{Log: logtest.New(t), Plugins: plugins, Worker: loaded.Worker, Providers: loaded.Providers, Files: roots, Logger: lg, AdvertisedURL: "http://127.0.0.1:18083/"})
 	if err != nil {
 		t.Fatal(err)
 	}

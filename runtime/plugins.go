@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"millrace/connectors"
+	"millrace/runtime/provider"
 	"millrace/schema/converters"
 	"millrace/schema/plugin"
 	"millrace/transforms"
@@ -16,17 +17,19 @@ type Plugins struct {
 	Transforms plugin.Table[transforms.Plugin]
 	Predicates plugin.Table[transforms.PredicatePlugin]
 	Converters plugin.Table[converters.Plugin]
+	Providers  plugin.Table[provider.Plugin]
 }
 
 // NewPlugins sorts a binary's list of plugin values by their kinds. An element is a
 // SourcePlugin, SinkPlugin, Plugin or PredicatePlugin of transforms, or a Plugin of
-// converters; anything else, and two of a kind with one name, is an error.
+// converters or config providers; anything else, and two of a kind with one name, is an error.
 func NewPlugins(list ...plugin.Plugin) (*Plugins, error) {
 	var sources []connectors.SourcePlugin
 	var sinks []connectors.SinkPlugin
 	var smts []transforms.Plugin
 	var predicates []transforms.PredicatePlugin
 	var convs []converters.Plugin
+	var providers []provider.Plugin
 	for _, p := range list {
 		switch p := p.(type) {
 		case connectors.SourcePlugin:
@@ -39,6 +42,8 @@ func NewPlugins(list ...plugin.Plugin) (*Plugins, error) {
 			predicates = append(predicates, p)
 		case converters.Plugin:
 			convs = append(convs, p)
+		case provider.Plugin:
+			providers = append(providers, p)
 		default:
 			return nil, fmt.Errorf("plugin %s: %T is no kind of plugin that a worker can run", p.Describe().Name, p)
 		}
@@ -58,6 +63,9 @@ func NewPlugins(list ...plugin.Plugin) (*Plugins, error) {
 		return nil, err
 	}
 	if out.Converters, err = plugin.NewTable(convs...); err != nil {
+		return nil, err
+	}
+	if out.Providers, err = plugin.NewTable(providers...); err != nil {
 		return nil, err
 	}
 	return &out, nil

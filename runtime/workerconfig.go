@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/runtime/provider"
 	"millrace/schema/config"
 )
 
@@ -72,7 +73,7 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 // passedOn are keys that other parts of the process read, and beginnings of such keys, which
 // end in a point. Whatever nobody reads is reported: above all an identity, a sign-in or a
 // guarantee that an operator believes in must not be dropped without a word.
-var passedOn = []string{"bootstrap.servers", "producer.", "consumer.", "admin.", "key.converter.", "value.converter.",
+var passedOn = []string{"bootstrap.servers", "config.providers", provider.Prefix, "producer.", "consumer.", "admin.", "key.converter.", "value.converter.",
 	"header.converter.", "config.storage.", "offset.storage.", "status.storage.", topicDefaults}
 
 func isPassedOn(key string) bool {

@@ -153,7 +153,11 @@ func (h *Herder) putConfig(ctx context.Context, name string, conf map[string]str
 	if text := settings.ErrorText(infos); text != "" {
 		return none, false, runtime.BadRequest("%s", text)
 	}
-	if group := h.cfg.Worker.SinkGroup(name, conf); h.typeOf(conf) == runtime.SinkType && group == h.cfg.Worker.GroupID {
+	group, err := h.sinkGroup(ctx, name, conf)
+	if err != nil {
+		return none, false, err
+	}
+	if h.typeOf(conf) == runtime.SinkType && group == h.cfg.Worker.GroupID {
 		return none, false, runtime.BadRequest("Consumer group for sink connector named %s conflicts with Connect worker group %s", name, group)
 	}
 	release, err := h.lockConfigs(ctx)

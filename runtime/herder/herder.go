@@ -17,6 +17,7 @@ import (
 	"millrace/log"
 	"millrace/runtime"
 	"millrace/runtime/loggers"
+	"millrace/runtime/provider"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
 	"millrace/runtime/worker"
@@ -34,6 +35,8 @@ type Config struct {
 	Levels *loggers.Levels
 	// AdvertisedURL is where other workers reach this one's API: "http://host:8083/".
 	AdvertisedURL string
+	// Providers put values in the place of variables in configurations; nil: there are none.
+	Providers *provider.Set
 }
 
 // A Herder is this process's part of the group of workers. It implements what the
@@ -172,9 +175,9 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 		return nil, fmt.Errorf("client of the group of workers: %w", err)
 	}
 	h.worker = worker.New(worker.Config{
-		Log: c.Log, Plugins: c.Plugins, Worker: c.Worker, Files: c.Files, Offsets: h.offsets, Logger: h.lg, Used: h.topicUsed, Forgotten: &h.statuses.Forgotten,
+		Log: c.Log, Plugins: c.Plugins, Worker: c.Worker, Files: c.Files, Offsets: h.offsets, Logger: h.lg, Used: h.topicUsed, Providers: c.Providers, Expires: h.expires, Forgotten: &h.statuses.Forgotten,
 	})
-	h.validator = &settings.Validator{Plugins: c.Plugins, Worker: c.Worker, Context: func(name string) connectors.Context { return h.worker.Context(name, -1) },
+	h.validator = &settings.Validator{Plugins: c.Plugins, Worker: c.Worker, Providers: c.Providers, Context: func(name string) connectors.Context { return h.worker.Context(name, -1) },
 		ExactlyOnce: c.Worker.ExactlyOnceSources()}
 	h.member = &member{
 		cl: h.client, group: c.Worker.GroupID, protocols: protocolsFor(c.Worker.Protocol), session: c.Worker.SessionTimeout,

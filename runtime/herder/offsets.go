@@ -43,7 +43,11 @@ func (h *Herder) Offsets(ctx context.Context, name string) ([]runtime.OffsetInfo
 		}
 		return out, nil
 	}
-	found, err := h.groupOffsets(ctx, h.cfg.Worker.SinkGroup(name, c.Config))
+	group, err := h.sinkGroup(ctx, name, c.Config)
+	if err != nil {
+		return nil, err
+	}
+	found, err := h.groupOffsets(ctx, group)
 	if err != nil {
 		return nil, err
 	}
@@ -138,7 +142,11 @@ func (h *Herder) ResetOffsets(ctx context.Context, name string) (done bool, err 
 	if h.typeOf(c.Config) != runtime.SinkType {
 		return h.alterSource(ctx, c, nil, true)
 	}
-	found, err := h.groupOffsets(ctx, h.cfg.Worker.SinkGroup(name, c.Config))
+	group, err := h.sinkGroup(ctx, name, c.Config)
+	if err != nil {
+		return false, err
+	}
+	found, err := h.groupOffsets(ctx, group)
 	if err != nil {
 		return false, err
 	}
@@ -436,7 +444,11 @@ func (h *Herder) alterSink(ctx context.Context, c *store.Connector, wanted map[c
 		return false, err
 	}
 	defer release()
-	group, admin := h.cfg.Worker.SinkGroup(c.Name, c.Config), h.cfg.Log.Admin()
+	group, err := h.sinkGroup(ctx, c.Name, c.Config)
+	if err != nil {
+		return false, err
+	}
+	admin := h.cfg.Log.Admin()
 	if reset {
 		answers, err := admin.DeleteGroups(ctx, group)
 		if err == nil {

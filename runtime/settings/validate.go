@@ -10,6 +10,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/runtime"
+	"millrace/runtime/provider"
 	"millrace/schema/config"
 	"millrace/schema/javatext"
 	"millrace/schema/plugin"
@@ -22,6 +23,8 @@ type Validator struct {
 	Worker  runtime.WorkerConfig
 	// Context makes what a connector may ask of the runtime while it validates.
 	Context func(name string) connectors.Context
+	// Providers put values in the place of variables; nil: there are none.
+	Providers *provider.Set
 	// ExactlyOnce says that the worker can deliver exactly once.
 	ExactlyOnce bool
 }
@@ -69,6 +72,10 @@ func (d *Validator) find(raw map[string]string) (connector, error) {
 
 // Type is the kind of connector that a configuration names.
 func (d *Validator) Type(raw map[string]string) runtime.Type {
+	if class := raw[ConnectorClass.Name]; provider.HasVariables(class) {
+		r, _ := d.Providers.Resolve(context.Background(), map[string]string{ConnectorClass.Name: class})
+		raw = r.Values
+	}
 	switch c, err := d.find(raw); {
 	case err != nil:
 		return runtime.UnknownType
@@ -79,13 +86,96 @@ func (d *Validator) Type(raw map[string]string) runtime.Type {
 }
 
 // Validate describes every setting of a configuration, with what was given and what
-// is wrong with it. An error means that there is no such connector.
-func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtime.ConfigInfos, error) {
+// is wrong with it. An error means that there is no such connector. Variables are shown
+// as they were given; nothing in the answer is what they stand for.
+func (d *Validator) Validate(ctx context.Context, given map[string]string) (runtime.ConfigInfos, error) {
+	r, errs := d.Providers.Resolve(ctx, given)
+	if len(errs) > 0 {
+		return d.unresolved(given, errs)
+	}
+	secrets := r.Secrets()
+	infos, err := d.validate(ctx, r.Values, secrets)
+	if err != nil {
+		return infos, secrets.Error(err)
+	}
+	hide(&infos, given, r.Values, secrets)
+	return infos, nil
+}
+
+// unresolved is the answer where a provider has failed: nothing else can be said.
+func (d *Validator) unresolved(given map[string]string, errs []*config.Error) (runtime.ConfigInfos, error) {
+	def := Source
+	if class := given[ConnectorClass.Name]; !provider.HasVariables(class) {
+		c, err := d.find(given)
+		if err != nil {
+			return runtime.ConfigInfos{}, err
+		}
+		if c.sink {
+			def = Sink
+		}
+	}
+	a := newAnswer(given)
+	a.add(errs...)
+	keys := describeAll(def)
+	return a.infos(given[ConnectorClass.Name], groups(keys, nil), keys), nil
+}
+
+// hide shows variables in the place of what they stand for, and takes that out of all else.
+func hide(infos *runtime.ConfigInfos, given, resolved map[string]string, secrets *provider.Secrets) {
+	if secrets == nil {
+		return
+	}
+	// Names that a provider gave (of transforms) are texts like others.
+	named := resolved[Transforms.Name] != given[Transforms.Name] || resolved[Predicates.Name] != given[Predicates.Name]
+	clean := func(text string) string {
+		if named && (strings.HasPrefix(strings.ToLower(text), "transforms") || strings.HasPrefix(strings.ToLower(text), "predicates")) {
+			return secrets.Text(text)
+		}
+		return text
+	}
+	infos.Name = given[ConnectorClass.Name]
+	for i, g := range infos.Groups {
+		infos.Groups[i] = clean(g)
+	}
+	for i := range infos.Configs {
+		v := &infos.Configs[i].Value
+		if k := infos.Configs[i].Definition; k != nil {
+			name := k.Name
+			k.Name = clean(k.Name)
+			if named {
+				k.Documentation, k.DisplayName = secrets.Text(k.Documentation), secrets.Text(k.DisplayName)
+			}
+			if k.Group != nil {
+				group := clean(*k.Group)
+				k.Group = &group
+			}
+			if raw, ok := given[name]; ok && raw != resolved[name] && k.Type != string(config.PasswordType) {
+				v.Value = &raw
+			}
+		} else if raw, ok := given[v.Name]; ok && raw != resolved[v.Name] && v.Value != nil && *v.Value != config.Hidden {
+			v.Value = &raw
+		}
+		if raw, ok := given[v.Name]; v.Value != nil && (!ok || *v.Value != raw) {
+			text := secrets.Text(*v.Value)
+			v.Value = &text
+		}
+		v.Name = clean(v.Name)
+		for j, e := range v.Errors {
+			v.Errors[j] = secrets.Text(e)
+		}
+		for j, rec := range v.RecommendedValues {
+			v.RecommendedValues[j] = clean(rec)
+		}
+	}
+}
+
+// validate is Validate with values in the place of variables.
+func (d *Validator) validate(ctx context.Context, raw map[string]string, secrets *provider.Secrets) (runtime.ConfigInfos, error) {
 	c, err := d.find(raw)
 	if err != nil {
 		return runtime.ConfigInfos{}, err
 	}
-	a := &answer{raw: raw, errs: map[string][]string{}, shown: map[string]string{}, recommended: map[string][]string{}, hidden: map[string]bool{}}
+	a := newAnswer(raw)
 	def := Source
 	if c.sink {
 		def = Sink
@@ -135,7 +225,7 @@ func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtim
 	checkLogins(a)
 	clients, clientErrors := d.overrides(a, c.sink, c.sink && DeadLetterTopic.Get(v) != "")
 	if len(a.errs) == 0 && clientErrors == 0 {
-		d.look(ctx, a, c, own)
+		d.look(ctx, a, c, own, secrets)
 	}
 	keys := slices.Concat(sharedKeys, chainKeys, ownKeys)
 	names := groups(keys, nil)
@@ -150,7 +240,7 @@ func (d *Validator) Validate(ctx context.Context, raw map[string]string) (runtim
 }
 
 // look lets the connector itself say what is wrong.
-func (d *Validator) look(ctx context.Context, a *answer, c connector, v config.Values) {
+func (d *Validator) look(ctx context.Context, a *answer, c connector, v config.Values, secrets *provider.Secrets) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
 	defer func() { // a connector's bug fails this validation and nothing else
@@ -158,7 +248,9 @@ func (d *Validator) look(ctx context.Context, a *answer, c connector, v config.V
 			a.fail(ConnectorClass.Name, fmt.Sprintf("%s cannot validate this configuration: a bug in the connector: %v", c.Name, p))
 		}
 	}()
-	made, err := c.make(d.Context(a.raw[Name.Name]), v)
+	cc := d.Context(a.raw[Name.Name])
+	cc.Log = secrets.Logger(cc.Log)
+	made, err := c.make(cc, v)
 	if err != nil {
 		if e, ok := err.(*config.Error); ok {
 			a.add(e)
@@ -338,6 +430,10 @@ type answer struct {
 	recommended map[string][]string
 	hidden      map[string]bool
 	without     []string // keys whose value is not shown, since it is none
+}
+
+func newAnswer(raw map[string]string) *answer {
+	return &answer{raw: raw, errs: map[string][]string{}, shown: map[string]string{}, recommended: map[string][]string{}, hidden: map[string]bool{}}
 }
 
 func (a *answer) fail(key, text string) { a.errs[key] = append(a.errs[key], text) }

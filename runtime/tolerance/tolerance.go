@@ -35,6 +35,9 @@ type Config struct {
 	Log           bool // a line for each record that failed
 	LogMessages   bool // with where it stands; values are never logged
 
+	// Clean takes secrets out of what is said of an error, in logs and dead letters; nil: there are none.
+	Clean func(error) error
+
 	DeadLetterTopic       string // "" for none
 	DeadLetterReplication int16
 	DeadLetterContext     bool // headers that say what failed
@@ -141,6 +144,9 @@ func Backoff(n int, first, most time.Duration) time.Duration {
 func (o *Operator) Report(ctx context.Context, f Failure) (skip bool, err error) {
 	o.Failures.Add(1)
 	o.Last.Store(time.Now().UnixMilli())
+	if o.cfg.Clean != nil {
+		f.Err = o.cfg.Clean(f.Err)
+	}
 	o.log(f)
 	if !o.cfg.TolerateAll {
 		return false, &RecordError{f, o.task}

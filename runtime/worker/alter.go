@@ -4,13 +4,14 @@ import (
 	"context"
 
 	"millrace/connectors"
+	"millrace/runtime"
 	"millrace/schema/config"
 )
 
 // AlterOffsets asks a source connector whether it agrees to offsets that a client wants
 // to set, and whether that is all there is to do; see connectors.OffsetAlterer.
 func (w *Worker) AlterOffsets(ctx context.Context, name string, conf map[string]string, offsets []connectors.Offset) (done bool, err error) {
-	err = w.ask(name, conf, func(made any) error {
+	err = w.ask(ctx, name, conf, func(made any) error {
 		if a, ok := made.(connectors.OffsetAlterer); ok {
 			done, err = a.AlterOffsets(ctx, offsets)
 		}
@@ -21,7 +22,7 @@ func (w *Worker) AlterOffsets(ctx context.Context, name string, conf map[string]
 
 // AlterSinkOffsets is AlterOffsets for a sink; see connectors.SinkOffsetAlterer.
 func (w *Worker) AlterSinkOffsets(ctx context.Context, name string, conf map[string]string, offsets map[connectors.TopicPartition]*int64) (done bool, err error) {
-	err = w.ask(name, conf, func(made any) error {
+	err = w.ask(ctx, name, conf, func(made any) error {
 		if a, ok := made.(connectors.SinkOffsetAlterer); ok {
 			done, err = a.AlterOffsets(ctx, offsets)
 		}
@@ -31,7 +32,16 @@ func (w *Worker) AlterSinkOffsets(ctx context.Context, name string, conf map[str
 }
 
 // ask makes a connector and asks it something. Its panic is an error.
-func (w *Worker) ask(name string, conf map[string]string, question func(made any) error) error {
+func (w *Worker) ask(ctx context.Context, name string, conf map[string]string, question func(made any) error) error {
+	r, err := w.resolve(ctx, runtime.TaskID{Connector: name, Task: -1}, conf)
+	if err != nil {
+		return err
+	}
+	secrets := r.Secrets()
+	return secrets.Error(w.hiding(secrets).askResolved(name, r.Values, question))
+}
+
+func (w *Worker) askResolved(name string, conf map[string]string, question func(made any) error) error {
 	info, err := w.Find(conf["connector.class"])
 	if err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"millrace/connectors"
 	"millrace/log"
 	"millrace/runtime"
+	"millrace/runtime/provider"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
 	"millrace/runtime/tolerance"
@@ -37,6 +38,11 @@ type Config struct {
 	Files   connectors.Files
 	Offsets *store.Offsets
 	Logger  *slog.Logger
+	// Providers put values in the place of the variables of configurations; nil: there are none.
+	Providers *provider.Set
+	// Expires is called where a provider's values hold for a time only: the connector (task -1)
+	// or task that runs on them shall be made anew after it. Nil: nobody cares.
+	Expires func(id runtime.TaskID, after time.Duration)
 	// Used is called when a task uses a topic for the first time.
 	Used func(u store.TopicUse)
 	// Forgotten moves when topic uses are forgotten: tasks tell them anew. May be nil.
@@ -60,6 +66,13 @@ type Info struct {
 
 // Find is the plugin of a class or alias.
 func (w *Worker) Find(class string) (Info, error) {
+	if provider.HasVariables(class) {
+		r, errs := w.cfg.Providers.Resolve(context.Background(), map[string]string{settings.ConnectorClass.Name: class})
+		if err := wrong(errs); err != nil {
+			return Info{Type: runtime.UnknownType}, err
+		}
+		class = r.Values[settings.ConnectorClass.Name]
+	}
 	if p, ok := w.cfg.Plugins.Sources.Find(class); ok {
 		return Info{runtime.SourceType, settings.ClassOf(p.Info), p.Version, p.TaskClass, p.Config}, nil
 	}
@@ -134,6 +147,25 @@ func topicsOf(stores []*store.Offsets) []string {
 // Plan has a connector plan its tasks. Each configuration names its task's class, as
 // in Connect, so that a worker of either kind can run it.
 func (w *Worker) Plan(ctx context.Context, name string, conf map[string]string) (tasks []map[string]string, err error) {
+	r, err := w.resolve(ctx, runtime.TaskID{Connector: name, Task: -1}, conf)
+	if err != nil {
+		return nil, err
+	}
+	secrets := r.Secrets()
+	tasks, err = w.hiding(secrets).plan(ctx, name, r.Values)
+	for i, t := range tasks {
+		if tasks[i], err = r.Stored(t); err != nil {
+			return nil, connectors.BadConfig(secrets.Error(err))
+		}
+	}
+	return tasks, secrets.Error(err)
+}
+
+// plan is Plan with values in the place of variables.
+func (w *Worker) plan(ctx context.Context, name string, conf map[string]string) (tasks []map[string]string, err error) {
+	if err := wrong(runtime.CheckJaas(conf)); err != nil {
+		return nil, err
+	}
 	info, err := w.Find(conf[settings.ConnectorClass.Name])
 	if err != nil {
 		return nil, err
@@ -207,6 +239,51 @@ func wrong(errs []*config.Error) error {
 	return connectors.BadConfig(errors.Join(list...))
 }
 
+// hiding is the worker for a configuration whose values are secrets: it logs nothing of them.
+func (w *Worker) hiding(s *provider.Secrets) *Worker {
+	if s == nil {
+		return w
+	}
+	c := w.cfg
+	c.Logger = s.Logger(c.Logger)
+	return &Worker{c}
+}
+
+// resolve puts values in the place of a configuration's variables.
+func (w *Worker) resolve(ctx context.Context, id runtime.TaskID, conf map[string]string) (provider.Resolved, error) {
+	r, errs := w.cfg.Providers.Resolve(ctx, conf)
+	if len(errs) > 0 { // not for ever wrong: what a provider reads may be mended without us
+		list := make([]error, len(errs))
+		for i, e := range errs {
+			list[i] = e
+		}
+		return r, errors.Join(list...)
+	}
+	v, wrong := reload.Parse(r.Values)
+	if r.TTL > 0 && w.cfg.Expires != nil && len(wrong) == 0 && strings.EqualFold(settings.ConfigReload.Get(v), "restart") {
+		w.cfg.Expires(id, r.TTL)
+	}
+	return r, nil
+}
+
+var reload = config.Define(settings.ConfigReload)
+
+// resolved is a task's specification with values in the place of variables, and the worker that hides them.
+func (w *Worker) resolved(ctx context.Context, spec TaskSpec) (*Worker, TaskSpec, *provider.Secrets, error) {
+	conn, err := w.resolve(ctx, spec.ID, spec.Connector)
+	if err != nil {
+		return w, spec, nil, err
+	}
+	task, err := w.resolve(ctx, spec.ID, spec.Task)
+	if err != nil {
+		return w, spec, nil, err
+	}
+	spec.Connector, spec.Task = conn.Values, task.Values
+	secrets := conn.Secrets().And(task.Secrets())
+	spec.secrets = secrets
+	return w.hiding(secrets), spec, secrets, nil
+}
+
 // TaskSpec is what a task is started with.
 type TaskSpec struct {
 	ID        runtime.TaskID
@@ -217,6 +294,8 @@ type TaskSpec struct {
 	// State hears of the task's states: RUNNING or PAUSED, then FAILED with the error
 	// where it fails. It is called from the task's goroutines, never after Kill.
 	State func(t *Task, s runtime.State, err error)
+
+	secrets *provider.Secrets // what its providers gave
 }
 
 // A Task is one run of a task. It ends when it fails, or after Stop.
@@ -261,7 +340,11 @@ func (w *Worker) Start(spec TaskSpec) *Task {
 	}
 	go func() {
 		defer close(t.done)
-		err := guard("task", func() error { return w.run(ctx, hard, t, spec) })
+		w, spec, secrets, err := w.resolved(ctx, spec)
+		if err == nil {
+			err = guard("task", func() error { return w.run(ctx, hard, t, spec) })
+		}
+		err = secrets.Error(err)
 		if err == nil || hard.Err() != nil || ctx.Err() != nil && errors.Is(err, context.Canceled) {
 			return
 		}
@@ -401,7 +484,9 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 			client.Close()
 		}
 	}()
-	op := tolerance.New(toleranceOf(v), spec.ID.String(), cc.Log, nil)
+	tol := toleranceOf(v)
+	tol.Clean = spec.secrets.Error
+	op := tolerance.New(tol, spec.ID.String(), cc.Log, nil)
 	t.Meter.operates(op, nil)
 	sh, err := w.shaper(v, spec.Connector, op)
 	if err != nil {
@@ -544,6 +629,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		return err
 	}
 	tol := toleranceOf(v)
+	tol.Clean = spec.secrets.Error
 	tol.DeadLetterTopic = settings.DeadLetterTopic.Get(v)
 	tol.DeadLetterReplication, tol.DeadLetterContext = settings.DeadLetterReplication.Get(v), settings.DeadLetterContext.Get(v)
 	var letters *tolerance.DeadLetters
