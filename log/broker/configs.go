@@ -13,7 +13,7 @@ import (
 
 // DescribeConfigs, key 32, versions 1 to 4: 3 added types and documentation, 4 flexible encoding.
 // IncrementalAlterConfigs, key 44, versions 0 and 1. AlterConfigs, key 33, versions 0 to 2: it
-// replaces all that is set. Topics can be altered; the broker's settings are described only, they
+// replaces all that is set. Topics and consumer groups can be altered; the broker's settings are described only, they
 // come from the process's own configuration.
 
 func (s *Server) describeConfigs(_ *call, req *kmsg.DescribeConfigsRequest) kmsg.Response {
@@ -28,6 +28,8 @@ func (s *Server) describeConfigs(_ *call, req *kmsg.DescribeConfigsRequest) kmsg
 			r.Configs, err = s.topicConfigs(req, q)
 		case kmsg.ConfigResourceTypeBroker:
 			r.Configs, err = s.brokerConfigs(req, q)
+		case kmsg.ConfigResourceTypeGroupConfig:
+			r.Configs, err = s.groupConfigs(req, q)
 		default:
 			err = &catalog.Error{Code: kerr.InvalidRequest, Reason: "Unsupported resource type: " + strconv.Itoa(int(q.ResourceType))}
 		}
@@ -60,6 +62,28 @@ func (s *Server) topicConfigs(req *kmsg.DescribeConfigsRequest, q *kmsg.Describe
 	return out, nil
 }
 
+func (s *Server) groupConfigs(req *kmsg.DescribeConfigsRequest, q *kmsg.DescribeConfigsRequestResource) ([]kmsg.DescribeConfigsResponseResourceConfig, error) {
+	if q.ResourceName == "" {
+		return nil, &catalog.Error{Code: kerr.InvalidRequest, Reason: "Group name must not be empty"}
+	}
+	set := s.cat.GroupConfig(q.ResourceName)
+	var out []kmsg.DescribeConfigsResponseResourceConfig
+	for i := range catalog.GroupConfigs {
+		d := &catalog.GroupConfigs[i]
+		if !wanted(q.ConfigNames, d.Name) {
+			continue
+		}
+		value, source := d.Default, catalog.FromDefault
+		if v, ok := set[d.Name]; ok {
+			value, source = v, catalog.FromGroup
+		}
+		c := s.describeConfig(req, d, value, source)
+		c.Name = d.Name
+		out = append(out, c)
+	}
+	return out, nil
+}
+
 // indirect are configurations whose broker-wide name has no default in Kafka: another one has
 // (log.retention.hours for log.retention.ms), which clients are not told.
 var indirect = []string{"flush.ms", "retention.ms", "segment.jitter.ms", "segment.ms"}
@@ -79,13 +103,13 @@ func (s *Server) describeConfig(req *kmsg.DescribeConfigsRequest, d *catalog.Con
 		y.Name, y.Value, y.Source = name, &value, kmsg.ConfigSource(source)
 		c.ConfigSynonyms = append(c.ConfigSynonyms, y)
 	}
-	if source == catalog.FromTopic {
+	if source == catalog.FromTopic || source == catalog.FromGroup {
 		synonym(d.Name, value, source)
 	}
 	if d.Synonym == "" {
 		return c
 	}
-	if v, from := s.cat.Config(nil, d); from == catalog.FromBroker {
+	if v, from := s.cat.Config(nil, d); from == catalog.FromBroker && catalog.FindGroupConfig(d.Name) == nil {
 		synonym(d.Synonym, v, from)
 	}
 	if !slices.Contains(indirect, d.Name) {
@@ -153,9 +177,9 @@ func (s *Server) incrementalAlterConfigs(_ *call, req *kmsg.IncrementalAlterConf
 		q := &req.Resources[i]
 		r := kmsg.NewIncrementalAlterConfigsResponseResource()
 		r.ResourceType, r.ResourceName = q.ResourceType, q.ResourceName
-		r.ErrorCode, r.ErrorMessage = s.alterResource(q.ResourceType, q.ResourceName, req.ValidateOnly, func(set map[string]string) error {
+		r.ErrorCode, r.ErrorMessage = s.alterResource(q.ResourceType, q.ResourceName, req.ValidateOnly, func(set map[string]string, find func(string) *catalog.Config) error {
 			for _, c := range q.Configs {
-				if err := s.alter(set, c.Name, c.Op, c.Value); err != nil {
+				if err := s.alter(set, find, c.Name, c.Op, c.Value); err != nil {
 					return err
 				}
 			}
@@ -166,33 +190,39 @@ func (s *Server) incrementalAlterConfigs(_ *call, req *kmsg.IncrementalAlterConf
 	return resp
 }
 
-// alterResource has change alter what is set on a topic, and says how it went.
-func (s *Server) alterResource(kind kmsg.ConfigResourceType, name string, validateOnly bool, change func(set map[string]string) error) (code int16, message *string) {
-	err := alterable(kind)
+// alterResource has change alter what is set on a topic or a group, and says how it went.
+func (s *Server) alterResource(kind kmsg.ConfigResourceType, name string, validateOnly bool, change func(set map[string]string, find func(string) *catalog.Config) error) (code int16, message *string) {
+	alter, find, err := s.alterable(kind, name)
 	if err == nil {
-		err = s.cat.AlterConfigs(name, validateOnly, change)
+		err = alter(name, validateOnly, func(set map[string]string) error { return change(set, find) })
 	}
 	return refusal(err)
 }
 
-func alterable(kind kmsg.ConfigResourceType) error {
+// alterable returns what changes the configurations of a kind of resource, and their declarations.
+func (s *Server) alterable(kind kmsg.ConfigResourceType, name string) (change func(name string, dryRun bool, change func(set map[string]string) error) error, find func(string) *catalog.Config, err error) {
 	switch kind {
 	case kmsg.ConfigResourceTypeTopic:
-		return nil
+		return s.cat.AlterConfigs, catalog.FindConfig, nil
+	case kmsg.ConfigResourceTypeGroupConfig:
+		if name == "" {
+			return nil, nil, &catalog.Error{Code: kerr.InvalidRequest, Reason: "Default group resources are not allowed."}
+		}
+		return s.cat.AlterGroupConfigs, catalog.FindGroupConfig, nil
 	case kmsg.ConfigResourceTypeBroker:
-		return &catalog.Error{Code: kerr.InvalidRequest, Reason: "the broker's settings cannot be altered through the protocol; they stand in the configuration of the process"}
+		return nil, nil, &catalog.Error{Code: kerr.InvalidRequest, Reason: "the broker's settings cannot be altered through the protocol; they stand in the configuration of the process"}
 	default:
-		return &catalog.Error{Code: kerr.InvalidRequest, Reason: "Unsupported resource type: " + strconv.Itoa(int(kind))}
+		return nil, nil, &catalog.Error{Code: kerr.InvalidRequest, Reason: "Unsupported resource type: " + strconv.Itoa(int(kind))}
 	}
 }
 
-// alter carries one operation out on what is set on a topic. Append and subtract are for lists, and
+// alter carries one operation out on what is set on a topic or a group. Append and subtract are for lists, and
 // start from what is in effect.
-func (s *Server) alter(set map[string]string, name string, op kmsg.IncrementalAlterConfigOp, value *string) error {
-	d := catalog.FindConfig(name)
+func (s *Server) alter(set map[string]string, find func(string) *catalog.Config, name string, op kmsg.IncrementalAlterConfigOp, value *string) error {
+	d := find(name)
 	if op == kmsg.IncrementalAlterConfigOpDelete {
 		if d == nil {
-			return &catalog.Error{Code: kerr.InvalidConfig, Reason: "Unknown topic config name: " + name}
+			return &catalog.Error{Code: kerr.InvalidConfig, Reason: "Unknown config name: " + name}
 		}
 		delete(set, name)
 		return nil
@@ -241,10 +271,10 @@ func (s *Server) alterConfigs(_ *call, req *kmsg.AlterConfigsRequest) kmsg.Respo
 		q := &req.Resources[i]
 		r := kmsg.NewAlterConfigsResponseResource()
 		r.ResourceType, r.ResourceName = q.ResourceType, q.ResourceName
-		r.ErrorCode, r.ErrorMessage = s.alterResource(q.ResourceType, q.ResourceName, req.ValidateOnly, func(set map[string]string) error {
+		r.ErrorCode, r.ErrorMessage = s.alterResource(q.ResourceType, q.ResourceName, req.ValidateOnly, func(set map[string]string, find func(string) *catalog.Config) error {
 			clear(set)
 			for _, c := range q.Configs {
-				if err := s.alter(set, c.Name, kmsg.IncrementalAlterConfigOpSet, c.Value); err != nil {
+				if err := s.alter(set, find, c.Name, kmsg.IncrementalAlterConfigOpSet, c.Value); err != nil {
 					return err
 				}
 			}

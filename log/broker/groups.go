@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -28,6 +29,12 @@ func OpenGroups(cat *catalog.Catalog, o group.Options) (*group.Coordinator, erro
 		if t, err = cat.Create(catalog.Spec{Name: group.Topic, Partitions: 1, Configs: internalConfigs()}); err != nil {
 			return nil, fmt.Errorf("create %s: %w", group.Topic, err)
 		}
+	}
+	o.ConsumerTimes = func(name string) (session, heartbeat time.Duration) {
+		ms := func(config string) time.Duration {
+			return time.Duration(cat.GroupNumber(name, config)) * time.Millisecond
+		}
+		return ms("consumer.session.timeout.ms"), ms("consumer.heartbeat.interval.ms")
 	}
 	return group.Open(t.Partition(0), topics{cat}, o)
 }

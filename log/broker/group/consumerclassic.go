@@ -248,12 +248,12 @@ func (g *group) joinConsumers(e *env, in joinIn, reply func(joinOut)) {
 		fail(kerr.InconsistentGroupProtocol)
 		return
 	case in.id == "" && in.instance == "" && in.needsID:
-		reply(joinOut{err: kerr.MemberIDRequired.Code, generation: -1, id: e.id(in.client.ID)})
+		reply(joinOut{err: kerr.MemberIDRequired.Code, generation: -1, id: e.id("")})
 		return
 	}
 	unknown := in.id == ""
 	if unknown {
-		in.id = e.id(in.client.ID)
+		in.id = e.id("")
 	}
 	before := c.members[in.id]
 	if in.instance != "" {
@@ -320,18 +320,27 @@ func (c *consumers) supports(ps []protocol) bool {
 	})
 }
 
-// classicMember finds a classic member of a consumer group.
-func (c *consumers) classicMember(id, instance string) (*consumer, int16) {
+// find is find in a consumer group.
+func (c *consumers) find(id, instance string) (*consumer, int16) {
 	m := c.members[id]
 	if instance != "" {
 		if m = c.static(instance); m != nil && m.id != id {
 			return nil, kerr.FencedInstanceID.Code
 		}
 	}
-	if m == nil || m.classic == nil {
+	if m == nil {
 		return nil, kerr.UnknownMemberID.Code
 	}
 	return m, 0
+}
+
+// classicMember finds a member that speaks the classic protocol.
+func (c *consumers) classicMember(id, instance string) (*consumer, int16) {
+	m, code := c.find(id, instance)
+	if code == 0 && m.classic == nil {
+		return nil, kerr.UnknownMemberID.Code
+	}
+	return m, code
 }
 
 // syncConsumers is sync in a consumer group.
@@ -389,7 +398,8 @@ func (c *consumers) free(m *consumer) bool {
 	})
 }
 
-// leaveConsumers is leave in a consumer group: members of the newer protocol leave by heartbeats.
+// leaveConsumers is leave in a consumer group. Members of the newer protocol leave by heartbeats; an administrator can remove
+// them like the others.
 func (g *group) leaveConsumers(e *env, who []leaver) []int16 {
 	codes := make([]int16, len(who))
 	var gone []*consumer
@@ -399,7 +409,7 @@ func (g *group) leaveConsumers(e *env, who []leaver) []int16 {
 				w.id = m.id
 			}
 		}
-		m, code := g.consumer.classicMember(w.id, w.instance)
+		m, code := g.consumer.find(w.id, w.instance)
 		if codes[i] = code; code == 0 && !slices.Contains(gone, m) {
 			gone = append(gone, m)
 		}

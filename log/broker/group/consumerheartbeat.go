@@ -210,6 +210,9 @@ func (d *draft) expel(gone []*consumer) {
 	d.resolve(false)
 	d.c.look(d.e.topics)
 	d.bump()
+	if len(d.c.members) == 0 {
+		d.retarget() // nobody is left whose heartbeat would
+	}
 }
 
 // resolve finds the topics of regexes, and reports whether any has others than before.
@@ -250,6 +253,7 @@ func (g *group) opened(e *env, join bool) (*draft, beatOut) {
 		return g.upgraded(e)
 	}
 	d := &draft{e: e, g: g, c: newConsumers(), own: true}
+	d.c.epoch = 1 // and 2 with its first member, as in Kafka
 	d.records = append(d.records, g.tombstones()...)
 	return d, beatOut{}
 }
@@ -332,7 +336,7 @@ func (d *draft) full(id, instance string) beatOut {
 // member as it is then.
 func (d *draft) settle(before, m *consumer, owns *[]tp) *consumer {
 	_, known := d.c.members[m.id]
-	bump := !known || !slices.Equal(m.names, before.names) || m.regex != before.regex
+	bump := !slices.Equal(m.names, before.names) || m.regex != before.regex
 	wish := ""
 	if m.assignor != before.assignor {
 		wish = d.c.preferred()
@@ -456,6 +460,7 @@ func (d *draft) advance(m *consumer, epoch int32, target []tp, still func([]owne
 		return
 	}
 	m.state = steady
+	var got []owned
 	for _, p := range target {
 		if _, ok := findOwned(keep, p); ok {
 			continue
@@ -463,10 +468,10 @@ func (d *draft) advance(m *consumer, epoch int32, target []tp, still func([]owne
 		if _, taken := d.c.owners[p]; taken {
 			m.state = unreleased
 		} else {
-			keep = append(keep, owned{p, d.c.target}) // p is none of those that are looked for next: targets name a partition once
+			got = append(got, owned{p, d.c.target})
 		}
 	}
-	m.epoch, m.assigned, m.revoking = d.c.target, sortedOwned(keep), nil
+	m.epoch, m.assigned, m.revoking = d.c.target, sortedOwned(append(keep, got...)), nil
 }
 
 // commit records the change and makes it the group's state. Without records it is only about what is not recorded.

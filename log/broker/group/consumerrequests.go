@@ -172,10 +172,9 @@ func (c *Coordinator) describeConsumers(rg *kmsg.ConsumerGroupDescribeResponseGr
 		if m.rack != "" {
 			rm.RackID = &m.rack
 		}
-		if m.regex != "" {
-			rm.SubscribedTopicRegex = &m.regex
-		}
-		rm.Assignment.TopicPartitions = c.describeTopics(bare(m.assigned))
+		rm.SubscribedTopicRegex = &m.regex
+		has := sortedTPs(append(bare(m.assigned), bare(m.revoking)...))
+		rm.Assignment.TopicPartitions = c.describeTopics(has)
 		rm.TargetAssignment.TopicPartitions = c.describeTopics(s.targets[m.id])
 		if version >= 1 {
 			rm.MemberType = 1

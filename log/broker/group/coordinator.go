@@ -54,6 +54,7 @@ type Coordinator struct {
 	log    Log
 	topics Topics
 	limits Limits
+	times  func(group string) (session, heartbeat time.Duration)
 
 	mu     sync.Mutex // guards the fields below
 	slots  map[string]*slot
@@ -78,6 +79,10 @@ type slot struct {
 type Options struct {
 	Limits Limits
 	Logger *slog.Logger // default: discards
+
+	// ConsumerTimes is how long members of the newer protocol in a group may be silent, and how often they are to be heard of;
+	// default: 45 s and 5 s.
+	ConsumerTimes func(group string) (session, heartbeat time.Duration)
 }
 
 // Open reads the groups from the log. Members of the in-memory connection and offsets of topics that are gone are dropped. It
@@ -86,6 +91,9 @@ func Open(log Log, topics Topics, o Options) (*Coordinator, error) {
 	c := &Coordinator{lg: o.Logger, log: log, topics: topics, limits: o.Limits.withDefaults(), slots: map[string]*slot{}, inTxn: map[int64]map[string]bool{}}
 	if c.lg == nil {
 		c.lg = slog.New(slog.DiscardHandler)
+	}
+	if c.times = o.ConsumerTimes; c.times == nil {
+		c.times = func(string) (session, heartbeat time.Duration) { return 45 * time.Second, 5 * time.Second }
 	}
 	began := time.Now()
 	im := image{values: map[string]entry{}}
@@ -210,8 +218,8 @@ func (s *slot) flush() {
 func (c *Coordinator) env(s *slot) *env {
 	e := &env{
 		now: time.Now(), limits: &c.limits, id: memberID, topics: c.topics,
-		consumerSession: c.limits.ConsumerSession, consumerHeartbeat: c.limits.ConsumerHeartbeat,
 	}
+	e.consumerSession, e.consumerHeartbeat = c.times(s.g.name)
 	write := func(views []batch.View, records int) error {
 		a, err := c.log.Append(views, store.AppendOpts{Origin: store.FromCoordinator})
 		if err != nil {

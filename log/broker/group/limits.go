@@ -11,9 +11,6 @@ type Limits struct {
 	OffsetRetention time.Duration // offsets.retention.minutes, 7 days
 	ExpireEvery     time.Duration // offsets.retention.check.interval.ms, 10 min
 
-	ConsumerSession   time.Duration // group.consumer.session.timeout.ms, 45 s: of members of the newer protocol
-	ConsumerHeartbeat time.Duration // group.consumer.heartbeat.interval.ms, 5 s
-
 	// A first rebalance of a consumer group ends InitialQuiet after the last join and InitialMost after the first:
 	// group.initial.rebalance.delay.ms, which has one value (3 s) in Kafka. Workers (connect) and registries (sr) never wait.
 	InitialQuiet time.Duration // 3 ms
@@ -30,8 +27,6 @@ func (l Limits) withDefaults() Limits {
 	set(&l.MaxSession, 30*time.Minute)
 	set(&l.OffsetRetention, 7*24*time.Hour)
 	set(&l.ExpireEvery, 10*time.Minute)
-	set(&l.ConsumerSession, 45*time.Second)
-	set(&l.ConsumerHeartbeat, 5*time.Second)
 	set(&l.InitialQuiet, 3*time.Millisecond)
 	set(&l.InitialMost, 100*time.Millisecond)
 	if l.MaxMembers == 0 {

@@ -109,10 +109,10 @@ func (s *script) env() *env {
 		},
 		id: func(prefix string) string {
 			s.nextID++
-			return prefix + "-" + strconv.Itoa(s.nextID)
+			return cmp.Or(prefix, "id") + "-" + strconv.Itoa(s.nextID)
 		},
 		topics:          s.topics,
-		consumerSession: s.limits.ConsumerSession, consumerHeartbeat: s.limits.ConsumerHeartbeat,
+		consumerSession: 45 * time.Second, consumerHeartbeat: 5 * time.Second,
 	}
 }
 

@@ -75,6 +75,7 @@ type Catalog struct {
 	topics     map[string]*Topic
 	byID       map[[16]byte]*Topic
 	partitions int
+	groups     map[string]map[string]string // what is set on groups; replaced, not changed
 	cluster    string
 	users      map[Account]scram.Credential // never changed: changes make a new one
 	shapes     map[scram.Mechanism]shape
@@ -121,6 +122,9 @@ func Open(st *store.Store, opt Options) (*Catalog, error) {
 	}
 	c.cluster, c.blockStart, c.secret = s.cluster, s.nextBlock, s.secret
 	c.setUsers(s.users)
+	if c.groups = s.groups; c.groups == nil {
+		c.groups = map[string]map[string]string{}
+	}
 	if c.cluster == "" {
 		c.cluster = FormatID(newID())
 		if err := c.write(record{keyCluster, encode(clusterRecord{c.cluster})}); err != nil {

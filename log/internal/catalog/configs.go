@@ -101,6 +101,11 @@ func CheckConfig(name, text string) error {
 	if c == nil {
 		return fmt.Errorf("Unknown topic config name: %s", name)
 	}
+	return c.Check(text)
+}
+
+// Check refuses what is not of the configuration's kind, and values out of range.
+func (c *Config) Check(text string) error {
 	v, r := parse(c.Kind, text)
 	if r == nil && c.check != nil {
 		r = c.check(v)
@@ -110,7 +115,7 @@ func CheckConfig(name, text string) error {
 	case r.shown == "" && r.reason == noTiers:
 		return errors.New(noTiers)
 	default:
-		return fmt.Errorf("Invalid value %s for configuration %s: %s", r.shown, name, r.reason)
+		return fmt.Errorf("Invalid value %s for configuration %s: %s", r.shown, c.Name, r.reason)
 	}
 	return nil
 }

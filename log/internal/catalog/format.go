@@ -15,6 +15,7 @@ import (
 //	key              value
 //	cluster          {"id":"<base64url of 16 bytes>"}
 //	topic/<name>     {"id":"<base64url of 16 bytes>","partitions":3,"configs":{"k":"v"},"deleting":true}
+//	group/<name>     {"configs":{"k":"v"}}: what is set on a consumer group
 //	producers        {"next":2000}: ids below are handed out or lost; blocks of 1000
 //	secret           {"bytes":"<base64 of 32 bytes>"}: what nobody else knows
 //	scram/<mechanism>/<user>  {"salt":"<base64>","iterations":8192,"storedKey":"<base64>","serverKey":"<base64>"},
@@ -29,6 +30,7 @@ const (
 	keyProducers = "producers"
 	keySecret    = "secret"
 	topicPrefix  = "topic/"
+	groupPrefix  = "group/"
 	scramPrefix  = "scram/"
 )
 
@@ -45,6 +47,10 @@ type topicRecord struct {
 	Partitions int32             `json:"partitions"`
 	Configs    map[string]string `json:"configs,omitempty"`
 	Deleting   bool              `json:"deleting,omitempty"`
+}
+
+type groupRecord struct {
+	Configs map[string]string `json:"configs"`
 }
 
 type secretRecord struct {
@@ -93,6 +99,7 @@ type state struct {
 	cluster   string
 	nextBlock int64 // first producer id that is not in a block yet
 	topics    map[string]topicRecord
+	groups    map[string]map[string]string // configurations
 	secret    []byte
 	users     map[Account]scram.Credential
 }
@@ -101,12 +108,15 @@ type state struct {
 func (s *state) apply(key string, value []byte) error {
 	name, isTopic := strings.CutPrefix(key, topicPrefix)
 	account, isScram := parseScramKey(key)
+	group, isGroup := strings.CutPrefix(key, groupPrefix)
 	if value == nil {
 		switch {
 		case isTopic:
 			delete(s.topics, name)
 		case isScram:
 			delete(s.users, account)
+		case isGroup:
+			delete(s.groups, group)
 		}
 		return nil
 	}
@@ -116,6 +126,7 @@ func (s *state) apply(key string, value []byte) error {
 	var t topicRecord
 	var se secretRecord
 	var sc scramRecord
+	var g groupRecord
 	switch {
 	case key == keyCluster:
 		into = &c
@@ -127,6 +138,8 @@ func (s *state) apply(key string, value []byte) error {
 		into = &se
 	case isScram:
 		into = &sc
+	case isGroup:
+		into = &g
 	default:
 		return nil // of a later version
 	}
@@ -140,6 +153,11 @@ func (s *state) apply(key string, value []byte) error {
 		s.nextBlock = max(s.nextBlock, p.Next)
 	case key == keySecret:
 		s.secret = se.Bytes
+	case isGroup:
+		if s.groups == nil {
+			s.groups = map[string]map[string]string{}
+		}
+		s.groups[group] = g.Configs
 	case isScram:
 		cr := scram.Credential{Salt: sc.Salt, Iterations: sc.Iterations, StoredKey: sc.StoredKey, ServerKey: sc.ServerKey}
 		if err := cr.Check(account.Mechanism); err != nil {
