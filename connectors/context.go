@@ -61,6 +61,13 @@ type Validator interface {
 	Validate(ctx context.Context) []*config.Error
 }
 
+// A Checker is a Source or Sink whose settings have rules between each other that can
+// be checked without reaching anything. It is asked where a Validator is not, since some
+// keys are wrong: those it sees as if they were not given.
+type Checker interface {
+	Check() []*config.Error
+}
+
 // An OffsetAlterer is a Source that checks offsets which a client wants to set before
 // they are stored, and may act on it. A null position removes a source partition's
 // offset; a reset asks so about each that is stored. An error refuses the whole change;

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"millrace/connectors/file"
+	"millrace/connectors/postgres"
 	"millrace/log/logtest"
 	"millrace/rest"
 	"millrace/runtime"
@@ -32,20 +33,7 @@ func startWorker(t *testing.T) *worker {
 func startWorkerWith(t *testing.T, properties map[string]string, lg *slog.Logger, more ...plugin.Plugin) *worker {
 	t.Helper()
 	dir := t.TempDir()
-	list := append([]plugin.Plugin{file.Source, file.Sink}, more...)
-	for _, p := range provider.All() {
-		list = append(list, p)
-	}
-	for _, p := range converters.All() {
-		list = append(list, p)
-	}
-	for _, p := range transforms.All() {
-		list = append(list, p)
-	}
-	for _, p := range transforms.Predicates() {
-		list = append(list, p)
-	}
-	plugins, err := runtime.NewPlugins(list...)
+	table, err := runtime.NewPlugins(append(plugins(), more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +49,11 @@ func startWorkerWith(t *testing.T, properties map[string]string, lg *slog.Logger
 		"key.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter": "org.apache.kafka.connect.json.JsonConverter",
 	}
 	maps.Copy(conf, properties)
-	loaded, errs := runtime.LoadWorker(t.Context(), plugins, runtime.WithDefaults(conf, runtime.StandaloneDefaults()), roots, lg)
+	loaded, errs := runtime.LoadWorker(t.Context(), table, runtime.WithDefaults(conf, runtime.StandaloneDefaults()), roots, lg)
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	h, err := herder.Open(t.Context(), herder.Config{Log: logtest.New(t), Plugins: plugins, Worker: loaded.Worker, Providers: loaded.Providers, Files: roots, Logger: lg, AdvertisedURL: "http://127.0.0.1:18083/"})
+	h, err := herder.Open(t.Context(), herder.Config{Log: logtest.New(t), Plugins: table, Worker: loaded.Worker, Providers: loaded.Providers, Files: roots, Logger: lg, AdvertisedURL: "http://127.0.0.1:18083/"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,4 +66,31 @@ func startWorkerWith(t *testing.T, properties map[string]string, lg *slog.Logger
 	})
 	<-h.Ready()
 	return &worker{url: s.URL, dir: dir}
+}
+
+// plugins are what the worker has.
+func plugins() []plugin.Plugin {
+	list := []plugin.Plugin{file.Source, file.Sink, postgres.Source}
+	for _, p := range provider.All() {
+		list = append(list, p)
+	}
+	for _, p := range converters.All() {
+		list = append(list, p)
+	}
+	for _, p := range transforms.All() {
+		list = append(list, p)
+	}
+	for _, p := range transforms.Predicates() {
+		list = append(list, p)
+	}
+	return list
+}
+
+// ourPlugins are their classes.
+func ourPlugins() map[string]bool {
+	out := map[string]bool{}
+	for _, p := range plugins() {
+		out[p.Describe().Class] = true
+	}
+	return out
 }

@@ -42,7 +42,11 @@ type sink struct {
 var (
 	_ connectors.Validator         = (*sink)(nil)
 	_ connectors.SinkOffsetAlterer = (*sink)(nil)
+	_ connectors.Checker           = (*sink)(nil)
 )
+
+// Check implements connectors.Checker.
+func (s *sink) Check() []*config.Error { return crossRules(s.v) }
 
 // AlterOffsets implements connectors.SinkOffsetAlterer: the group's offsets are all
 // there are. Documents that are indexed again keep the newest version.

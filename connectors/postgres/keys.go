@@ -33,13 +33,13 @@ var (
 		Doc: "Database whose changes are captured."}
 	keyDatabaseQueryTimeout = config.Key[time.Duration]{Name: "database.query.timeout.ms", Default: 600000 * time.Millisecond, As: config.IntType, Importance: config.Low, Group: groupPostgres, Check: atLeastZero,
 		Doc: "Longest time of one query of the catalogs, in milliseconds; 0 sets no limit. Reading a table in a snapshot has none."}
-	keyPluginName = config.Key[string]{Name: "plugin.name", Default: "decoderbufs", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW,
+	keyPluginName = config.Key[string]{Name: "plugin.name", Default: "decoderbufs", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Recommend: recommend("decoderbufs", "pgoutput"),
 		Doc: "Logical decoding plugin. Changes are read with pgoutput, which every server has; decoderbufs, the default of Debezium, means pgoutput, too."}
 	keySlotName = config.Key[string]{Name: "slot.name", Default: "debezium", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW,
 		Doc: "Replication slot that keeps this connector's place. It is created where it is missing. Digits, lower-case letters, underscores."}
 	keyPublicationName = config.Key[string]{Name: "publication.name", Default: "dbz_publication", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW,
 		Doc: "Publication that says which tables' changes the server sends."}
-	keyPublicationAutocreateMode = config.Key[string]{Name: "publication.autocreate.mode", Default: "all_tables", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf(publicationModes...),
+	keyPublicationAutocreateMode = config.Key[string]{Name: "publication.autocreate.mode", Default: "all_tables", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf(publicationModes...), Recommend: recommend(publicationModes...),
 		Doc: "What is done about the publication at the start: disabled uses one that exists; all_tables creates a missing one for all tables (which needs a superuser); filtered creates it, or changes it, to hold exactly the captured tables; no_tables creates a missing one without tables."}
 	keyReplicaIdentityAutosetValues = config.Key[string]{Name: "replica.identity.autoset.values", Importance: config.Medium, Group: groupPostgres, Width: config.Long, Check: func(s string) error { _, err := parseIdentities(s); return err },
 		Doc: "Replica identities to set at the start: <schema.table pattern>:FULL, DEFAULT, NOTHING or INDEX <name>, separated by commas. Needs the tables' ownership."}
@@ -51,7 +51,7 @@ var (
 		Doc: "Further options of the decoding plugin: name=value;name=value."}
 	keyDatabaseInitialStatements = config.Key[string]{Name: "database.initial.statements", Importance: config.Low, Group: groupPostgres, Width: config.Long,
 		Doc: "SQL to run on every connection for queries once it stands, separated by semicolons; two semicolons are one of a statement's own."}
-	keyDatabaseSslmode = config.Key[string]{Name: "database.sslmode", Default: "prefer", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+	keyDatabaseSslmode = config.Key[string]{Name: "database.sslmode", Default: "prefer", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"), Recommend: recommend("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
 		Doc: "Whether to use TLS: disable, allow, prefer, require, verify-ca (the certificate must be good), verify-full (the host name, too)."}
 	keyDatabaseSslcert = config.Key[string]{Name: "database.sslcert", Importance: config.Medium, Group: groupPostgres, Width: config.Long,
 		Doc: "File with the client's certificate."}
@@ -71,7 +71,7 @@ var (
 		Doc: "Milliseconds between two reports of our position to the server."}
 	keyLsnFlushTimeout = config.Key[int64]{Name: "lsn.flush.timeout.ms", Default: 30000, Importance: config.Medium, Group: groupPostgres, Width: config.Short,
 		Doc: "Bound on confirming a position. Confirming never blocks here."}
-	keyLsnFlushTimeoutAction = config.Key[string]{Name: "lsn.flush.timeout.action", Default: "fail", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf("fail", "warn", "ignore"),
+	keyLsnFlushTimeoutAction = config.Key[string]{Name: "lsn.flush.timeout.action", Default: "fail", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf("fail", "warn", "ignore"), Recommend: recommend("fail", "warn", "ignore"),
 		Doc: "What happens at that bound."}
 	keyDatabaseTcpKeepAlive = config.Key[bool]{Name: "database.tcpKeepAlive", Default: true, Importance: config.Medium, Group: groupPostgres, Width: config.Short,
 		Doc: "Whether TCP keeps idle connections alive."}
@@ -79,11 +79,11 @@ var (
 		Doc: "Milliseconds between two looks at the slot's xmin, which is then part of the source block; 0: never."}
 	keySkippedOperations = config.Key[[]string]{Name: "skipped.operations", Default: []string{"t"}, Importance: config.Low, Group: groupPostgres, Width: config.Short, Check: func(l []string) error { _, err := cdc.ParseOperations(l); return err },
 		Doc: "Operations that are not sent: c, u, d, t (truncate), or none."}
-	keyLsnFlushMode = config.Key[string]{Name: "lsn.flush.mode", Importance: config.Low, Group: groupPostgres, Width: config.Short, Check: oneOf("connector", "manual", "connector_and_driver"),
+	keyLsnFlushMode = config.Key[string]{Name: "lsn.flush.mode", Importance: config.Low, Group: groupPostgres, Width: config.Short, Check: oneOf("connector", "manual", "connector_and_driver"), Recommend: recommend("connector", "manual", "connector_and_driver"),
 		Doc: "connector confirms to the slot what the log has stored, and moves on with the server while nothing captured changes; connector_and_driver is the same; manual confirms nothing."}
 	keyFlushLsnSource = config.Key[bool]{Name: "flush.lsn.source", Default: true, Importance: config.Low, Group: groupPostgres, Width: config.Short,
 		Doc: "false is lsn.flush.mode=manual."}
-	keyEventProcessingFailureHandlingMode = config.Key[string]{Name: "event.processing.failure.handling.mode", Default: "fail", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf(cdc.FailureModes...),
+	keyEventProcessingFailureHandlingMode = config.Key[string]{Name: "event.processing.failure.handling.mode", Default: "fail", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf(cdc.FailureModes...), Recommend: recommend(cdc.FailureModes...),
 		Doc: "What happens when a change cannot be read: fail stops the task, warn logs and goes on without it, skip and ignore go on."}
 	keyMaxBatchSize = config.Key[int32]{Name: "max.batch.size", Default: 2048, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast[int32](1),
 		Doc: "Most records in one batch; 2,000 at most."}
@@ -109,7 +109,7 @@ var (
 		Doc: "Parts of a table per such connection."}
 	keyLegacySnapshotMaxThreads = config.Key[bool]{Name: "legacy.snapshot.max.threads", Importance: config.Low, Group: groupConnector, Width: config.Short,
 		Doc: "Java's older way of sharing a snapshot out among threads."}
-	keyInternalLegacySnapshotMaxThreads = config.Key[bool]{Name: "internal.legacy.snapshot.max.threads", Importance: config.Low, Group: groupConnector, Width: config.Short,
+	keyInternalLegacySnapshotMaxThreads = config.Key[bool]{Name: "internal.legacy.snapshot.max.threads", Importance: config.Low, Group: groupConnector, Order: 13, Width: config.Short,
 		Doc: "Java's older way of sharing a snapshot out among threads."}
 	keySnapshotModeCustomName = config.Key[string]{Name: "snapshot.mode.custom.name", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Name of a Java class that decides about snapshots."}
@@ -129,7 +129,7 @@ var (
 		Doc: "Rows of one fetch of a query. Queries of the catalogs are read whole."}
 	keyErrorsMaxRetries = config.Key[int32]{Name: "errors.max.retries", Default: -1, Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: retryPolicy,
 		Doc: "-1: a lost connection is retried without end; 0: never, the task stays failed."}
-	keyIncrementalSnapshotWatermarkingStrategy = config.Key[string]{Name: "incremental.snapshot.watermarking.strategy", Default: "INSERT_INSERT", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("INSERT_INSERT", "INSERT_DELETE"),
+	keyIncrementalSnapshotWatermarkingStrategy = config.Key[string]{Name: "incremental.snapshot.watermarking.strategy", Default: "INSERT_INSERT", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("INSERT_INSERT", "INSERT_DELETE"), Recommend: recommend("insert_insert", "insert_delete"),
 		Doc: "How an incremental snapshot marks its windows in the signal table."}
 	keyInternalLogPositionCheckEnable = config.Key[bool]{Name: "internal.log.position.check.enable", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Whether to check at the start that the slot still has what the stored position needs. It is always checked."}
@@ -157,15 +157,15 @@ var (
 		Doc: "Put headers on each change that name the connector, its task and this run."}
 	keyGuardrailCollectionsMax = config.Key[int32]{Name: "guardrail.collections.max", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast[int32](0),
 		Doc: "Most tables that may be captured; 0: any number."}
-	keyGuardrailCollectionsLimitAction = config.Key[string]{Name: "guardrail.collections.limit.action", Default: "warn", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf("warn", "fail"),
+	keyGuardrailCollectionsLimitAction = config.Key[string]{Name: "guardrail.collections.limit.action", Default: "warn", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf("warn", "fail"), Recommend: recommend("warn", "fail"),
 		Doc: "What happens when there are more: warn or fail."}
 	keyCustomSanitizePattern = config.Key[string]{Name: "custom.sanitize.pattern", Default: `.*secret$|.*password$|.*sasl\.jaas\.config$|.*basic\.auth\.user\.info|.*registry\.auth\.client-secret|.*credentials\.json$|.*connectionstring$|.*connection\.string$`, Importance: config.Low, Group: groupConnector, Width: config.Long,
 		Doc: "Keys that Java hides in its logs. Configurations are not logged here."}
 	keyStatisticsMetricsEnabled = config.Key[bool]{Name: "statistics.metrics.enabled", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.Short,
 		Doc: "Statistics in JMX metrics."}
-	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf(decimalModes...),
+	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf(decimalModes...), Recommend: recommend(decimalModes...),
 		Doc: "How NUMERIC and MONEY are sent: precise (Decimal), string, or double, which may round."}
-	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf(timeModes...),
+	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf(timeModes...), Recommend: recommend(timeModes...),
 		Doc: "How dates and times without zone are sent: adaptive (unit by the column's precision), adaptive_time_microseconds, connect (milliseconds), isostring, microseconds, nanoseconds."}
 	keySnapshotLockTimeout = config.Key[time.Duration]{Name: "snapshot.lock.timeout.ms", Default: 10000 * time.Millisecond, Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: atLeastZero,
 		Doc: "Milliseconds to wait for the locks of snapshot.locking.mode=shared."}
@@ -173,27 +173,27 @@ var (
 		Doc: "Java class that keeps schemas."}
 	keyMemoryManagementTablesClass = config.Key[config.Class]{Name: "memory.management.tables.class", Default: "io.debezium.relational.ConcurrentMapTableMappingStorage", Importance: config.Low, Group: groupConnector, Width: config.Long,
 		Doc: "Java class that keeps tables."}
-	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: supported([]string{"initial", "no_data"}, "always", "initial_only", "when_needed", "configuration_based", "custom"),
+	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: supported([]string{"initial", "no_data"}, "always", "initial_only", "when_needed", "configuration_based", "custom"), Recommend: recommend("initial", "no_data"),
 		Doc: "initial reads all captured rows once, before the changes; no_data reads changes only."}
-	keySnapshotIsolationMode = config.Key[string]{Name: "snapshot.isolation.mode", Default: "serializable", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: oneOf("serializable", "repeatable_read", "read_committed", "read_uncommitted"),
+	keySnapshotIsolationMode = config.Key[string]{Name: "snapshot.isolation.mode", Default: "serializable", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: oneOf("serializable", "repeatable_read", "read_committed", "read_uncommitted"), Recommend: recommend("serializable", "repeatable_read", "read_committed", "read_uncommitted"),
 		Doc: "Isolation of the snapshot. It is always one repeatable-read transaction, which is at least as strict as each of the values for reading."}
-	keySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: supported([]string{"select_all"}, "custom"),
+	keySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: supported([]string{"select_all"}, "custom"), Recommend: recommend("select_all"),
 		Doc: "How the snapshot's queries are made: select_all."}
 	keySnapshotQueryModeCustomName = config.Key[string]{Name: "snapshot.query.mode.custom.name", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Name of a Java class that makes them."}
 	keySnapshotLockingModeCustomName = config.Key[string]{Name: "snapshot.locking.mode.custom.name", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Name of a Java class that locks."}
-	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: supported([]string{"none", "shared"}, "custom"),
+	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: supported([]string{"none", "shared"}, "custom"), Recommend: recommend("none", "shared"),
 		Doc: "none takes no locks beyond a query's own; shared keeps the tables' shape with ACCESS SHARE locks while the snapshot runs."}
-	keyHstoreHandlingMode = config.Key[string]{Name: "hstore.handling.mode", Default: "json", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("json", "map"),
+	keyHstoreHandlingMode = config.Key[string]{Name: "hstore.handling.mode", Default: "json", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("json", "map"), Recommend: recommend("json", "map"),
 		Doc: "How HSTORE is sent: json (text) or map."}
-	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf(binaryModes...),
+	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf(binaryModes...), Recommend: recommend(binaryModes...),
 		Doc: "How BYTEA is sent: bytes, base64, base64-url-safe or hex."}
-	keySchemaNameAdjustmentMode = config.Key[string]{Name: "schema.name.adjustment.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf(envelope.AdjustModes...),
+	keySchemaNameAdjustmentMode = config.Key[string]{Name: "schema.name.adjustment.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf(envelope.AdjustModes...), Recommend: recommend(envelope.AdjustModes...),
 		Doc: "How schema names are made fit for a converter: none, avro, avro_unicode."}
-	keyIntervalHandlingMode = config.Key[string]{Name: "interval.handling.mode", Default: "numeric", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("numeric", "string"),
+	keyIntervalHandlingMode = config.Key[string]{Name: "interval.handling.mode", Default: "numeric", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("numeric", "string"), Recommend: recommend("numeric", "string"),
 		Doc: "How INTERVAL is sent: numeric (microseconds, a month being 30.4375 days) or string (ISO 8601)."}
-	keySchemaRefreshMode = config.Key[string]{Name: "schema.refresh.mode", Default: "columns_diff", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf("columns_diff", "columns_diff_exclude_unchanged_toast"),
+	keySchemaRefreshMode = config.Key[string]{Name: "schema.refresh.mode", Default: "columns_diff", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf("columns_diff", "columns_diff_exclude_unchanged_toast"), Recommend: recommend("columns_diff", "columns_diff_exclude_unchanged_toast"),
 		Doc: "When Java reads a table's shape again. Here the shape is always the one that the stream itself announces."}
 	keyIncrementalSnapshotChunkSize = config.Key[int32]{Name: "incremental.snapshot.chunk.size", Default: 1024, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Rows of one chunk of an incremental snapshot."}
@@ -243,7 +243,7 @@ var (
 		Doc: "Leave out the tables of Postgres itself."}
 	keySchemaIncludeList = config.Key[[]string]{Name: "schema.include.list", Importance: config.High, Group: groupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: patternList,
 		Doc: "Schemas to capture, as regular expressions. Not together with schema.exclude.list."}
-	keySchemaExcludeList = config.Key[[]string]{Name: "schema.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: patternList,
+	keySchemaExcludeList = config.Key[[]string]{Name: "schema.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: patternList,
 		Doc: "Schemas to leave out, as regular expressions."}
 	keyMessageKeyColumns = config.Key[string]{Name: "message.key.columns", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: func(s string) error { _, err := cdc.ParseKeyColumns(s); return err },
 		Doc: "Keys of tables where they are not the primary key: <schema.table pattern>:<column>,<column>, with semicolons between tables."}
@@ -263,7 +263,7 @@ var (
 		Doc: "The same for columns of these types, as regular expressions."}
 	keyInternalSnapshotScanAllColumnsForce = config.Key[bool]{Name: "internal.snapshot.scan.all.columns.force", Importance: config.Low, Group: groupEvents, Width: config.Short,
 		Doc: "For Java's query of changed columns."}
-	keySnapshotTablesOrderByRowCount = config.Key[string]{Name: "snapshot.tables.order.by.row.count", Default: "disabled", Importance: config.Medium, Group: groupEvents, Check: oneOf("disabled", "ascending", "descending"),
+	keySnapshotTablesOrderByRowCount = config.Key[string]{Name: "snapshot.tables.order.by.row.count", Default: "disabled", Importance: config.Medium, Group: groupEvents, Check: oneOf("disabled", "ascending", "descending"), Recommend: recommend("disabled", "ascending", "descending"),
 		Doc: "Order of the tables in a snapshot: disabled (by name), ascending or descending by the number of rows that the server estimates."}
 	keyHeartbeatActionQuery = config.Key[string]{Name: "heartbeat.action.query", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
 		Doc: "SQL to run with each heartbeat."}
@@ -306,4 +306,4 @@ var definition = config.Define(
 	keyColumnMaskWithDChars, keyColumnTruncateToDChars, keyIncludeSchemaComments, keyColumnPropagateSourceType,
 	keyDatatypePropagateSourceType, keyInternalSnapshotScanAllColumnsForce, keySnapshotTablesOrderByRowCount, keyHeartbeatActionQuery,
 	keyIncludeUnknownDatatypes, keySourceinfoStructMaker,
-).With(internalKeys...).Ignoring(ignored)
+).With(internalKeys...).Ignoring(ignored).OrderedFrom(1)

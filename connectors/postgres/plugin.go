@@ -35,6 +35,7 @@ var (
 	_ connectors.Validator     = (*source)(nil)
 	_ connectors.Guarantees    = (*source)(nil)
 	_ connectors.OffsetAlterer = (*source)(nil)
+	_ connectors.Checker       = (*source)(nil)
 )
 
 func newSource(cc connectors.Context, v config.Values) (connectors.Source, error) {
@@ -48,6 +49,12 @@ func (s *source) Tasks(context.Context, int) ([]map[string]string, error) {
 		one[k] = v
 	}
 	return []map[string]string{one}, nil
+}
+
+// Check implements connectors.Checker.
+func (s *source) Check() []*config.Error {
+	_, errs := parse(s.v)
+	return errs
 }
 
 // ExactlyOnce: a task resumes at the row behind its offset.

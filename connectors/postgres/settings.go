@@ -111,6 +111,17 @@ func supported(can []string, cannot ...string) func(string) error {
 	}
 }
 
+// recommend offers all that a setting takes.
+func recommend(values ...string) func(config.Values) []any {
+	return func(config.Values) []any {
+		out := make([]any, len(values))
+		for i, v := range values {
+			out[i] = v
+		}
+		return out
+	}
+}
+
 func atLeastZero(d time.Duration) error { return config.AtLeast(time.Duration(0))(d) }
 
 func zeroOnly(what string) func(time.Duration) error {

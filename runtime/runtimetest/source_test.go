@@ -60,8 +60,12 @@ func TestTopicsAreMadeAsTopicCreationSays(t *testing.T) {
 	if policy := setting(t, l, "three", "cleanup.policy"); policy != "compact" {
 		t.Errorf("cleanup.policy %s", policy)
 	}
-	Create(t, h, "e", "connector.class", "Numbers", "topic", "x", "count", "1", "topic.creation.default.partitions", "many", "topic.creation.default.replication.factor", "1")
-	AwaitState(t, h, "e", 0, runtime.Failed)
+	// What no topic can be made with is refused with the configuration.
+	_, _, err := h.PutConfig(context.Background(), "e", map[string]string{"connector.class": "Numbers", "topic": "x", "count": "1",
+		"topic.creation.default.partitions": "many", "topic.creation.default.replication.factor": "1"}, "", true)
+	if err == nil || !strings.Contains(err.Error(), "topic.creation.default.partitions") {
+		t.Errorf("a number of partitions that is none: %v", err)
+	}
 }
 
 func setting(t testing.TB, l *log.Log, topic, key string) string {

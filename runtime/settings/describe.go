@@ -32,8 +32,10 @@ func describeAll(d config.Def) []runtime.KeyInfo {
 	out := []runtime.KeyInfo{}
 	places := map[string]int{}
 	for _, i := range d.Infos() {
-		out = append(out, describe(i, places[i.Group]))
-		places[i.Group]++
+		out = append(out, describe(i, d.First()+places[i.Group]))
+		if i.Order == 0 {
+			places[i.Group]++
+		}
 	}
 	return out
 }

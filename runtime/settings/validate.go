@@ -186,9 +186,13 @@ func (d *Validator) validate(ctx context.Context, raw map[string]string, secrets
 		a.fail(TasksMax.Name, "Invalid value null for configuration tasks.max: Value must be non-null")
 	}
 	if c.sink {
-		checkTopics(a, v)
+		d.checkTopics(a, v)
 	} else {
 		d.checkExactlyOnce(a, v, c)
+		if d.Worker.TopicCreation && len(a.errs[TopicCreationGroups.Name]) == 0 {
+			_, errs := NewTopicCreation(TopicCreationGroups.Get(v), raw)
+			a.add(errs...)
+		}
 	}
 	defaults := d.checkClasses(a, v, c)
 	sharedKeys := describeAll(def)
@@ -215,6 +219,8 @@ func (d *Validator) validate(ctx context.Context, raw map[string]string, secrets
 			a.recommended[k.Name] = classes(list(d.Plugins.Transforms.All(), ""))
 		case strings.HasPrefix(k.Name, "predicates.") && strings.HasSuffix(k.Name, ".type"):
 			a.recommended[k.Name] = classes(list(d.Plugins.Predicates.All(), ""))
+		case strings.HasSuffix(k.Name, ".plugin.version") && k.DefaultValue != nil:
+			a.recommended[k.Name] = []string{*k.DefaultValue}
 		}
 	}
 
@@ -222,9 +228,15 @@ func (d *Validator) validate(ctx context.Context, raw map[string]string, secrets
 	a.add(errs...)
 	ownKeys := slices.DeleteFunc(describeAll(c.Config), func(k runtime.KeyInfo) bool { _, is := def.Info(k.Name); return is })
 	a.values(own, ownKeys)
+	a.advise(own, c.Config)
 	checkLogins(a)
 	clients, clientErrors := d.overrides(a, c.sink, c.sink && DeadLetterTopic.Get(v) != "")
-	if len(a.errs) == 0 && clientErrors == 0 {
+	// The connector looks for itself where its own settings can be read, so that one answer
+	// holds all that is wrong; and where no setting of a client is, which it may well use.
+	switch {
+	case len(errs) > 0:
+		d.check(a, c, errs, secrets)
+	case clientErrors == 0:
 		d.look(ctx, a, c, own, secrets)
 	}
 	keys := slices.Concat(sharedKeys, chainKeys, ownKeys)
@@ -239,15 +251,46 @@ func (d *Validator) validate(ctx context.Context, raw map[string]string, secrets
 	return infos, nil
 }
 
+// check lets a connector some of whose settings are wrong say what is wrong with the
+// others.
+func (d *Validator) check(a *answer, c connector, wrong []*config.Error, secrets *provider.Secrets) {
+	defer d.bugs(a, c)
+	raw, is := maps.Clone(a.raw), map[string]bool{}
+	for _, e := range wrong {
+		is[e.Key] = true
+		delete(raw, e.Key)
+	}
+	v, errs := c.Config.Parse(raw)
+	if len(errs) > 0 {
+		return // a key that it needs is wrong
+	}
+	cc := d.Context(a.raw[Name.Name])
+	cc.Log = secrets.Logger(cc.Log)
+	made, err := c.make(cc, v)
+	if err != nil {
+		return
+	}
+	if checker, ok := made.(connectors.Checker); ok {
+		for _, e := range checker.Check() {
+			if !is[e.Key] {
+				a.add(e)
+			}
+		}
+	}
+}
+
+// bugs is deferred: a connector's bug fails this validation and nothing else.
+func (d *Validator) bugs(a *answer, c connector) {
+	if p := recover(); p != nil {
+		a.fail(ConnectorClass.Name, fmt.Sprintf("%s cannot validate this configuration: a bug in the connector: %v", c.Name, p))
+	}
+}
+
 // look lets the connector itself say what is wrong.
 func (d *Validator) look(ctx context.Context, a *answer, c connector, v config.Values, secrets *provider.Secrets) {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	defer func() { // a connector's bug fails this validation and nothing else
-		if p := recover(); p != nil {
-			a.fail(ConnectorClass.Name, fmt.Sprintf("%s cannot validate this configuration: a bug in the connector: %v", c.Name, p))
-		}
-	}()
+	defer d.bugs(a, c)
 	cc := d.Context(a.raw[Name.Name])
 	cc.Log = secrets.Logger(cc.Log)
 	made, err := c.make(cc, v)
@@ -264,13 +307,22 @@ func (d *Validator) look(ctx context.Context, a *answer, c connector, v config.V
 	}
 }
 
-func checkTopics(a *answer, v config.Values) {
+// checkTopics checks which topics a sink reads, and where its dead letters go.
+func (d *Validator) checkTopics(a *answer, v config.Values) {
 	topics, pattern, dead := Topics.Get(v), TopicsRegex.Get(v), DeadLetterTopic.Get(v)
 	switch {
 	case len(topics) > 0 && pattern != "":
 		a.both("topics and topics.regex are mutually exclusive options, but both are set.")
 	case len(topics) == 0 && pattern == "":
 		a.both("Must configure one of topics or topics.regex")
+	}
+	for _, name := range topics {
+		if reason := d.badTopic(name); reason != "" {
+			a.fail(Topics.Name, fmt.Sprintf("Invalid value %s for configuration %s: %s", name, Topics.Name, reason))
+		}
+	}
+	if reason := d.badTopic(dead); dead != "" && reason != "" {
+		a.fail(DeadLetterTopic.Name, fmt.Sprintf("Invalid value %s for configuration %s: %s", dead, DeadLetterTopic.Name, reason))
 	}
 	if dead != "" && slices.Contains(topics, dead) {
 		a.fail(Topics.Name, fmt.Sprintf("The DLQ topic '%s' may not be included in the list of topics ('topics=[%s]') consumed by the connector", dead, strings.Join(topics, ", ")))
@@ -287,6 +339,27 @@ func checkTopics(a *answer, v config.Values) {
 		a.fail(TopicsRegex.Name, fmt.Sprintf("The DLQ topic '%s' may not be included in the regex matching for topics ('topics.regex=%s') consumed by the connector", dead, pattern))
 	}
 }
+
+// badTopic says why a connector cannot read or write the topic, "" where it can.
+func (d *Validator) badTopic(name string) string {
+	if i := strings.IndexFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '.' && r != '_' && r != '-'
+	}); i >= 0 {
+		return "the name of a topic holds letters of ASCII, digits, '.', '_' and '-' alone"
+	}
+	switch {
+	case name == "", name == ".", name == "..":
+		return "no topic can have this name"
+	case len(name) > maxTopicName:
+		return fmt.Sprintf("the name of a topic has at most %d characters, this one has %d", maxTopicName, len(name))
+	case name == d.Worker.ConfigTopic.Name, name == d.Worker.OffsetTopic.Name, name == d.Worker.StatusTopic.Name:
+		return "this topic is the worker's own, which its connectors neither read nor write"
+	}
+	return ""
+}
+
+// maxTopicName is Kafka's bound.
+const maxTopicName = 249
 
 // checkExactlyOnce asks the connector for its guarantees where the configuration
 // depends on them. The texts are Connect's.
@@ -457,6 +530,23 @@ func (a *answer) values(v config.Values, keys []runtime.KeyInfo) {
 			a.shown[k.Name] = v.Shown(k.Name, config.Text(x))
 		} else if text, given := a.raw[k.Name]; given && k.Type != string(config.PasswordType) && refusedByCheck(a.errs[k.Name]) {
 			a.shown[k.Name] = v.Shown(k.Name, strings.TrimSpace(text))
+		}
+	}
+}
+
+// advise notes what a connector recommends for its settings, and which of them do not
+// matter beside the others.
+func (a *answer) advise(v config.Values, def config.Def) {
+	for _, i := range def.Infos() {
+		if i.Recommend != nil {
+			var texts []string
+			for _, r := range i.Recommend(v) {
+				texts = append(texts, config.Text(r))
+			}
+			a.recommended[i.Name] = texts
+		}
+		if i.Visible != nil && !i.Visible(v) {
+			a.hidden[i.Name] = true
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/connectors"
+	"millrace/runtime/settings"
 )
 
 // defaultMaxMessage is what clusters take by default, in bytes of a batch.
@@ -24,7 +25,7 @@ type topics struct {
 	admin *kadm.Client
 	await func(ctx context.Context, name string) error // that a topic can be used
 	lg    *slog.Logger
-	as    creation
+	as    settings.TopicCreation
 	used  *uses
 
 	last string // of the goroutine that produces: the topic it used last
@@ -59,11 +60,11 @@ func (t *topics) look(ctx context.Context, name string) (most int32, err error) 
 	}
 	switch {
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
-		partitions, replication, settings, err := t.as.of(name)
+		partitions, replication, configs, err := t.as.Of(name)
 		if err != nil {
 			return 0, err
 		}
-		r, err := t.admin.CreateTopic(ctx, partitions, replication, settings, name)
+		r, err := t.admin.CreateTopic(ctx, partitions, replication, configs, name)
 		switch {
 		case err == nil:
 			t.lg.Info("topic made", "topic", name)

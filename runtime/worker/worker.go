@@ -447,8 +447,8 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	}
 	tops := &topics{admin: w.cfg.Log.Admin(), await: w.cfg.Log.AwaitTopic, lg: cc.Log, known: map[string]int32{}, used: w.usedBy(spec.ID)}
 	if w.cfg.Worker.TopicCreation {
-		if tops.as, err = newCreation(settings.TopicCreationGroups.Get(v), spec.Connector); err != nil {
-			return err
+		if tops.as, errs = settings.NewTopicCreation(settings.TopicCreationGroups.Get(v), spec.Connector); len(errs) > 0 {
+			return wrong(errs)
 		}
 	}
 	stores, closeStores, err := w.OffsetStores(ctx, spec.Connector, cc.Log)

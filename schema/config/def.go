@@ -12,6 +12,7 @@ type Def struct {
 	fields []Field
 	byName map[string]Field
 	ignore map[string]string // key → why it has no meaning here
+	first  int               // see OrderedFrom
 }
 
 // Define makes a Def. A name twice is a bug, so Define panics.
@@ -22,7 +23,7 @@ func Define(fields ...Field) Def {
 
 // With is d with more settings behind its own.
 func (d Def) With(fields ...Field) Def {
-	n := Def{byName: maps.Clone(d.byName), fields: slices.Clone(d.fields), ignore: d.ignore}
+	n := Def{byName: maps.Clone(d.byName), fields: slices.Clone(d.fields), ignore: d.ignore, first: d.first}
 	if n.byName == nil {
 		n.byName = map[string]Field{}
 	}
@@ -59,6 +60,17 @@ func (d Def) Ignoring(reasons map[string]string) Def {
 	maps.Copy(n.ignore, reasons)
 	return n
 }
+
+// OrderedFrom is d with n as the place of the first key of each group, for keys that
+// name no place themselves. It is 0 where this was not said.
+func (d Def) OrderedFrom(n int) Def {
+	out := d.With()
+	out.first = n
+	return out
+}
+
+// First is what OrderedFrom said.
+func (d Def) First() int { return d.first }
 
 // Infos are the settings in their order, without internal ones.
 func (d Def) Infos() []Info {

@@ -70,7 +70,7 @@ type Key[T Value] struct {
 
 	Importance Importance
 	Group      string // heading in forms; "" for none
-	Order      int    // place in the group; 0: by position in the Def, from 0
+	Order      int    // place in the group; 0: by position in the Def (see OrderedFrom)
 	Width      Width
 	Display    string   // name in forms; Name where empty
 	Dependents []string // keys whose recommendations or visibility depend on this one

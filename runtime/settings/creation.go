@@ -1,19 +1,20 @@
-package worker
+package settings
 
 import (
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
-	"millrace/connectors"
+	"millrace/schema/config"
 	"millrace/schema/javatext"
 )
 
-// creation is how a source's topics are made: the settings topic.creation.GROUP.*.
+// TopicCreation is how a source's topics are made: the settings topic.creation.GROUP.*.
 // The first group whose patterns match a topic decides; the group default takes what
-// no other does. The zero creation makes topics with the log's defaults.
-type creation struct{ groups []creationGroup }
+// no other does. The zero TopicCreation makes topics with the log's defaults.
+type TopicCreation struct{ groups []creationGroup }
 
 type creationGroup struct {
 	include, exclude []*javatext.Regexp
@@ -24,54 +25,56 @@ type creationGroup struct {
 
 const creationPrefix = "topic.creation."
 
-// newCreation reads the settings of a connector. Without those of the group default
-// there is nothing to read, as in Connect.
-func newCreation(names []string, raw map[string]string) (creation, error) {
-	var c creation
-	var errs []error
+// NewTopicCreation reads the settings of a connector for the groups that
+// topic.creation.groups names, and reports every wrong one. Without those of the group
+// default there is nothing to read, as in Connect.
+func NewTopicCreation(names []string, raw map[string]string) (TopicCreation, []*config.Error) {
+	var c TopicCreation
+	var errs []*config.Error
 	fail := func(key, reason string, args ...any) {
-		errs = append(errs, fmt.Errorf("Invalid value %s for configuration %s: %s", raw[key], key, fmt.Sprintf(reason, args...)))
+		e := &config.Error{Key: key, Value: raw[key], Reason: fmt.Sprintf(reason, args...)}
+		if !slices.ContainsFunc(errs, func(o *config.Error) bool { return *o == *e }) { // groups inherit from default
+			errs = append(errs, e)
+		}
 	}
 	_, partitions := raw[creationPrefix+"default.partitions"]
 	_, replication := raw[creationPrefix+"default.replication.factor"]
 	if !partitions && !replication {
 		if len(names) > 0 {
-			return c, connectors.BadConfig(errors.New("topic.creation.groups has no effect without topic.creation.default.partitions and topic.creation.default.replication.factor: set both"))
+			fail(TopicCreationGroups.Name, "it has no effect without topic.creation.default.partitions and topic.creation.default.replication.factor: set both")
 		}
-		return c, nil
+		return c, errs
 	}
+	keys := slices.Sorted(maps.Keys(raw))
 	for _, name := range append(append([]string(nil), names...), "default") {
 		prefix := creationPrefix + name + "."
 		g := creationGroup{partitions: -1, replication: -1, settings: map[string]*string{}}
 		// A group takes from default what it does not say itself.
-		for key, value := range raw {
+		for _, key := range keys {
 			if own, ok := strings.CutPrefix(key, creationPrefix+"default."); ok {
 				if _, said := raw[prefix+own]; !said {
-					g.set(own, key, value, fail)
+					g.set(own, key, raw[key], fail)
 				}
 			}
 		}
-		for key, value := range raw {
+		for _, key := range keys {
 			own, ok := strings.CutPrefix(key, prefix)
 			switch {
 			case !ok:
 			case own == "include":
-				g.include = patterns(key, value, fail)
+				g.include = patterns(key, raw[key], fail)
 			case own == "exclude":
-				g.exclude = patterns(key, value, fail)
+				g.exclude = patterns(key, raw[key], fail)
 			default:
-				g.set(own, key, value, fail)
+				g.set(own, key, raw[key], fail)
 			}
 		}
-		if name != "default" && g.include == nil && errs == nil {
+		if _, given := raw[prefix+"include"]; name != "default" && !given {
 			fail(prefix+"include", "a group needs patterns of the topics it is for")
 		}
 		c.groups = append(c.groups, g)
 	}
-	if len(errs) > 0 {
-		return creation{}, connectors.BadConfig(errors.Join(errs...))
-	}
-	return c, nil
+	return c, errs
 }
 
 func (g *creationGroup) set(own, key, value string, fail func(key, reason string, args ...any)) {
@@ -107,8 +110,8 @@ func patterns(key, value string, fail func(key, reason string, args ...any)) []*
 	return out
 }
 
-// of is how a topic is made.
-func (c creation) of(topic string) (partitions int32, replication int16, settings map[string]*string, err error) {
+// Of is how a topic is made.
+func (c TopicCreation) Of(topic string) (partitions int32, replication int16, settings map[string]*string, err error) {
 	for i, g := range c.groups {
 		in, err := anyMatches(g.include, topic)
 		if err != nil {
