@@ -724,8 +724,12 @@ func runTxnModel(t *testing.T, seed uint64, kinds map[string]int) {
 			p.again = nil
 			again()
 		}
-		if p.ready && p.open() != nil {
-			m.sendEnd(p, p.open(), true)
+		switch x := p.open(); {
+		case x == nil || !p.ready:
+		case len(x.records) == 0 && !x.offset: // a full disk refused what it began with
+			x.outcome = isAborted
+		default:
+			m.sendEnd(p, x, true)
 		}
 		if !p.ready {
 			m.init(p)

@@ -103,7 +103,7 @@ func parseValue(id string, b []byte) (txn, error) {
 		case tag == embeddedTag:
 			t.embedded = true
 		case tag == lastEpochTag && len(val) == 2:
-			t.lastEpoch = int16(binary.BigEndian.Uint16(val))
+			t.lastEpoch = max(-1, int16(binary.BigEndian.Uint16(val)))
 		}
 	})
 	return t, nil

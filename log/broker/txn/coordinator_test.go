@@ -1,0 +1,300 @@
+package txn
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/log/internal/batch"
+	"millrace/log/internal/store"
+)
+
+func TestATransactionThatTakesTooLongIsAborted(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	i := r.init("x", -1, -1, false)
+	p := Producer{"x", i.ProducerID, i.ProducerEpoch}
+	if code := r.write(p, "a", 0); code != 0 {
+		t.Fatal(code)
+	}
+	c.scan(c.nowMs() + 59_000)
+	if got := r.show("x"); got != fmt.Sprintf("Ongoing %d/0 a-0", p.ID) {
+		t.Errorf("before its time: %s", got)
+	}
+	c.scan(c.nowMs() + 61_000)
+	within(t, "it is aborted", func() bool { return r.show("x") == fmt.Sprintf("CompleteAbort %d/1", p.ID) })
+	if got := r.log("a", 0); got != fmt.Sprintf("%d/0 -%d/1", p.ID, p.ID) {
+		t.Errorf("a-0 is %s", got)
+	}
+	if code := r.write(p, "a", 0); code != kerr.ProducerFenced.Code {
+		t.Errorf("a write afterwards: %d", code)
+	}
+	if resp := r.end(p, true, 5); resp.ErrorCode != kerr.InvalidTxnState.Code {
+		t.Errorf("a commit afterwards: %+v", resp)
+	}
+	// Its producer aborts, and goes on.
+	resp := r.end(p, false, 5)
+	if resp.ErrorCode != 0 || resp.ProducerEpoch != 1 {
+		t.Fatalf("an abort afterwards: %+v", resp)
+	}
+	p.Epoch = resp.ProducerEpoch
+	if code := r.write(p, "a", 0); code != 0 {
+		t.Errorf("a write in the next transaction: %d", code)
+	}
+}
+
+func TestIdsThatNobodyUsesAreForgotten(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	x, y := r.init("x", -1, -1, false), r.init("y", -1, -1, false)
+	if code := r.write(Producer{"y", y.ProducerID, 0}, "a", 0); code != 0 {
+		t.Fatal(code)
+	}
+	week := (7*24*time.Hour + time.Minute).Milliseconds()
+	c.scan(c.nowMs() + week - 2*60_000)
+	within(t, "y is aborted", func() bool { return r.show("y") == fmt.Sprintf("CompleteAbort %d/1", y.ProducerID) })
+	if r.show("x") == "unknown" {
+		t.Error("x was forgotten before its time")
+	}
+	c.scan(c.nowMs() + week)
+	for _, id := range []string{"x", "y"} {
+		if got := r.show(id); got != "unknown" {
+			t.Errorf("%s is %s", id, got)
+		}
+	}
+	if resp := r.end(Producer{"x", x.ProducerID, 0}, true, 5); resp.ErrorCode != kerr.InvalidProducerIDMapping.Code {
+		t.Errorf("%+v", resp)
+	}
+	r.restart()
+	r.open()
+	if got := r.show("x"); got != "unknown" {
+		t.Errorf("after a restart x is %s", got)
+	}
+	if again := r.init("x", -1, -1, false); again.ErrorCode != 0 || again.ProducerID == x.ProducerID {
+		t.Errorf("%+v", again)
+	}
+}
+
+func TestIdsAreBounded(t *testing.T) {
+	r := newRig(t)
+	r.limits.MaxIDs = 3
+	c := r.open()
+	for i := range 3 {
+		if resp := r.init(fmt.Sprint(i), -1, -1, false); resp.ErrorCode != 0 {
+			t.Fatal(resp.ErrorCode)
+		}
+	}
+	if resp := r.init("one more", -1, -1, false); resp.ErrorCode != kerr.PolicyViolation.Code {
+		t.Errorf("%+v", resp)
+	}
+	if resp := r.init("0", -1, -1, false); resp.ErrorCode != 0 || resp.ProducerEpoch != 1 {
+		t.Errorf("an id that is there: %+v", resp)
+	}
+	c.scan(c.nowMs() + (8 * 24 * time.Hour).Milliseconds())
+	if resp := r.init("one more", -1, -1, false); resp.ErrorCode != 0 {
+		t.Errorf("when others are forgotten: %+v", resp)
+	}
+}
+
+// An id whose producer id could not be had is not kept.
+func TestAnIdWithoutAProducerIsNotKept(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	ids := c.ids
+	c.ids = func() (int64, error) { return 0, &batch.Error{Code: batch.StorageError, Reason: "the disk is full"} }
+	if resp := r.init("x", -1, -1, false); resp.ErrorCode != kerr.CoordinatorNotAvailable.Code {
+		t.Errorf("%+v", resp)
+	}
+	if resp := c.DescribeTransactions(&kmsg.DescribeTransactionsRequest{TransactionalIDs: []string{"x"}}); resp.TransactionStates[0].ErrorCode != kerr.TransactionalIDNotFound.Code {
+		t.Errorf("%+v", resp)
+	}
+	c.scan(c.nowMs() + 2*60_000)
+	if len(c.all()) != 0 {
+		t.Error("it is kept")
+	}
+	c.ids = ids
+	if resp := r.init("x", -1, -1, false); resp.ErrorCode != 0 {
+		t.Errorf("%+v", resp)
+	}
+}
+
+// A transaction does not end while somebody writes in it, and is not written to afterwards.
+func TestWritesHoldTheTransaction(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	i := r.init("x", -1, -1, false)
+	p := Producer{"x", i.ProducerID, 0}
+	h, code, err := c.Hold(p, true, []Partition{{"a", 0}, {"a", 1}})
+	if code != 0 || err != nil || !h.Has(Partition{"a", 1}) || h.Has(Partition{"b", 0}) {
+		t.Fatal(code, err)
+	}
+	ended := make(chan *kmsg.EndTxnResponse, 1)
+	c.EndTxn(&kmsg.EndTxnRequest{Version: 5, TransactionalID: "x", ProducerID: p.ID, Commit: true}, func(resp *kmsg.EndTxnResponse, err error) {
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- resp
+	})
+	select {
+	case resp := <-ended:
+		t.Errorf("it ended while it was written to: %+v", resp)
+	case <-time.After(50 * time.Millisecond):
+	}
+	r.append("a", 0, dataOf(p.ID, 0, "v"))
+	h.Release()
+	if resp := <-ended; resp.ErrorCode != 0 {
+		t.Errorf("%+v", resp)
+	}
+	if got := r.log("a", 0); got != fmt.Sprintf("%d/0 +%d/1", p.ID, p.ID) {
+		t.Errorf("a-0 is %s", got)
+	}
+	if _, code, _ := c.Hold(p, true, []Partition{{"a", 0}}); code != kerr.ProducerFenced.Code {
+		t.Errorf("a write after the end: %d", code)
+	}
+}
+
+// Many writers and ends at a time: every transaction has one outcome, and nothing stays open.
+func TestManyAtATime(t *testing.T) {
+	r := newRig(t)
+	r.limits.ScanEvery = time.Millisecond
+	c := r.open()
+	var wg sync.WaitGroup
+	for w := range 8 {
+		wg.Go(func() {
+			id := fmt.Sprint("x", w%4) // two producers fence each other
+			for n := range 20 {
+				i := r.init(id, -1, -1, n%2 == 0)
+				if i.ErrorCode != 0 {
+					t.Errorf("init: %d", i.ErrorCode)
+					return
+				}
+				p := Producer{id, i.ProducerID, i.ProducerEpoch}
+				for part := range int32(2) {
+					h, code, err := c.Hold(p, true, []Partition{{"a", part}})
+					if err != nil || code != 0 && code != kerr.ProducerFenced.Code && code != kerr.ConcurrentTransactions.Code {
+						t.Errorf("hold: %d, %v", code, err)
+						return
+					}
+					if code == 0 {
+						// The epoch of what another has fenced is not the present one: nothing is written.
+						if _, err := r.st.Get("a", part).Append([]batch.View{dataOf(p.ID, p.Epoch, "v")}, store.AppendOpts{Origin: store.FromCoordinator}); err != nil {
+							t.Errorf("append: %v", err)
+						}
+						h.Release()
+					}
+				}
+				resp := r.end(p, n%3 > 0, 5)
+				switch resp.ErrorCode {
+				case 0, kerr.ProducerFenced.Code, kerr.InvalidTxnState.Code, kerr.ConcurrentTransactions.Code:
+				default:
+					t.Errorf("end: %d", resp.ErrorCode)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for w := range 4 {
+		r.init(fmt.Sprint("x", w), -1, -1, false)
+	}
+	for part := range int32(2) {
+		if open := r.st.Get("a", part).OpenTxns(); len(open) > 0 {
+			t.Errorf("a-%d: %+v are open", part, open)
+		}
+	}
+}
+
+// The request of an administrator aborts the transaction everywhere, when it is one that is known.
+func TestMarkersOfAdministrators(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	i := r.init("x", -1, -1, false)
+	p := Producer{"x", i.ProducerID, 0}
+	for part := range int32(2) {
+		if code := r.write(p, "a", part); code != 0 {
+			t.Fatal(code)
+		}
+	}
+	r.append("b", 0, dataOf(77, 0, "nobody's"))
+	mark := func(pid int64, epoch int16, commit bool, topic string, part int32) int16 {
+		t.Helper()
+		req := &kmsg.WriteTxnMarkersRequest{Version: 1, Markers: []kmsg.WriteTxnMarkersRequestMarker{{ProducerID: pid, ProducerEpoch: epoch, Committed: commit,
+			Topics: []kmsg.WriteTxnMarkersRequestMarkerTopic{{Topic: topic, Partitions: []int32{part}}}}}}
+		resp := await(t, func(done func(*kmsg.WriteTxnMarkersResponse, error)) { c.WriteTxnMarkers(req, done) })
+		return resp.Markers[0].Topics[0].Partitions[0].ErrorCode
+	}
+	for name, c := range map[string]struct{ got, want int16 }{
+		"a commit of what is open":        {mark(p.ID, 0, true, "a", 0), kerr.InvalidTxnState.Code},
+		"the state's own topic":           {mark(p.ID, 0, false, Topic, 0), kerr.UnknownTopicOrPartition.Code},
+		"no topic":                        {mark(p.ID, 0, false, "none", 0), kerr.UnknownTopicOrPartition.Code},
+		"no producer":                     {mark(-1, 0, false, "a", 0), kerr.InvalidProducerEpoch.Code},
+		"no epoch":                        {mark(p.ID, -1, false, "a", 0), kerr.InvalidProducerEpoch.Code},
+		"an abort of what is nobody's":    {mark(77, 0, false, "b", 0), 0},
+		"an old epoch of what is over":    {mark(77, 0, false, "b", 0), 0},
+		"an abort of what is open":        {mark(p.ID, 0, false, "a", 0), 0},
+		"an old epoch after that":         {mark(p.ID, 0, false, "a", 0), kerr.InvalidProducerEpoch.Code},
+		"a topic of offsets, of nobody's": {mark(78, 0, false, "__consumer_offsets", 0), 0},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d, want %d", name, c.got, c.want)
+		}
+	}
+	for part := range int32(2) {
+		if got := r.log("a", part); got != fmt.Sprintf("%d/0 -%d/1", p.ID, p.ID) {
+			t.Errorf("a-%d is %s", part, got)
+		}
+	}
+	if got := r.log("b", 0); got != "77/0 -77/0 -77/0" {
+		t.Errorf("b-0 is %s", got)
+	}
+	if code := r.write(p, "a", 0); code != kerr.ProducerFenced.Code {
+		t.Errorf("a write after the abort: %d", code)
+	}
+}
+
+// A partition that is deleted does not keep a transaction from ending.
+func TestADeletedTopicDoesNotHoldATransaction(t *testing.T) {
+	r := newRig(t)
+	r.open()
+	i := r.init("x", -1, -1, false)
+	p := Producer{"x", i.ProducerID, 0}
+	for _, topic := range []string{"a", "b"} {
+		if code := r.write(p, topic, 0); code != 0 {
+			t.Fatal(code)
+		}
+	}
+	if err := r.st.Delete("b", 0); err != nil {
+		t.Fatal(err)
+	}
+	if resp := r.end(p, true, 5); resp.ErrorCode != 0 {
+		t.Errorf("%+v", resp)
+	}
+	if got := r.log("a", 0); got != fmt.Sprintf("%d/0 +%d/1", p.ID, p.ID) {
+		t.Errorf("a-0 is %s", got)
+	}
+}
+
+// A coordinator that is closed answers nobody, and lets go of everything.
+func TestClose(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	i := r.init("x", -1, -1, false)
+	c.Close()
+	c.EndTxn(&kmsg.EndTxnRequest{Version: 5, TransactionalID: "x", ProducerID: i.ProducerID}, func(_ *kmsg.EndTxnResponse, err error) {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%v", err)
+		}
+	})
+	id := "x"
+	req := kmsg.NewPtrInitProducerIDRequest()
+	req.TransactionalID, req.TransactionTimeoutMillis = &id, 1000
+	c.InitProducerID(req, false, func(_ *kmsg.InitProducerIDResponse, err error) {
+		if !errors.Is(err, ErrClosed) {
+			t.Errorf("%v", err)
+		}
+	})
+}
