@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"millrace/log/internal/store"
 )
 
 func pid() int { return os.Getpid() }
@@ -42,7 +44,11 @@ func (l *Log) Health(ctx context.Context) Health {
 		}
 		return Health{State: Green}
 	}
-	h := l.store.Health()
+	return l.judge(l.store.Health())
+}
+
+// judge is what the store's state means for who uses the log.
+func (l *Log) judge(h store.Health) Health {
 	if h.Offline != nil {
 		return Health{Red, fmt.Sprintf("data directory %s is offline, restart after the disk is repaired: %v", l.cfg.DataDir, h.Offline)}
 	}

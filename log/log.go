@@ -35,6 +35,7 @@ type Log struct {
 
 	// Of the embedded broker; nil with a cluster.
 	store  *store.Store
+	cat    *catalog.Catalog
 	groups *group.Coordinator
 	txns   *txn.Coordinator
 	srv    *broker.Server
@@ -135,7 +136,7 @@ func openEmbedded(cfg Config) (_ *Log, err error) {
 		undo()
 		return nil, errors.Join(fmt.Errorf("open log in %s: %w", cfg.DataDir, err), l.store.Close())
 	}
-	l.clusterID = cat.ClusterID()
+	l.cat, l.clusterID = cat, cat.ClusterID()
 	changed, err := cat.SetPasswords(cfg.Passwords)
 	if err != nil {
 		undo()

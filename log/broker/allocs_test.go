@@ -96,10 +96,13 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-type memory struct{ total uint64 }
+type memory struct {
+	total uint64 // allocated ever
+	live  int64  // heap and stacks
+}
 
 func (m *memory) read() {
 	var s goruntime.MemStats
 	goruntime.ReadMemStats(&s)
-	m.total = s.TotalAlloc
+	m.total, m.live = s.TotalAlloc, int64(s.HeapAlloc+s.StackInuse)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync/atomic"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -26,6 +27,8 @@ type call struct {
 	write   func(w *wire.Writer) error
 	err     error
 
+	began   time.Time    // when it was received
+	handled atomic.Int64 // nanoseconds that the handler took; 0 as long as it runs
 	turn    atomic.Bool  // it holds one of its transport's large
 	waiting atomic.Int64 // bytes that it holds of its transport's waiting
 	isOver  atomic.Bool
@@ -126,7 +129,9 @@ func inTurn[Q kmsg.Request](f func(c *call, req Q) kmsg.Response) handler {
 					return err
 				}
 			}
-			return w.Answer(c.h, f(c, c.req.(Q)))
+			resp := f(c, c.req.(Q))
+			c.conn.srv.stats.answer(c.h, resp)
+			return w.Answer(c.h, resp)
 		})
 	}
 }

@@ -64,14 +64,14 @@ func (c *conn) serve() {
 		c.writeAnswers()
 	}()
 	err := c.readRequests()
+	if !errors.Is(err, errStopping) && !errors.Is(err, io.EOF) && !errors.Is(err, errTurnedAway) {
+		// Nobody waits for answers any more; waits for durability end.
+		c.cancel(err)
+	}
 	close(c.queue)
 	close(c.unread)
 	if err != nil && !quiet(err) {
 		c.srv.trouble("connection closed", "peer", c.peer(), "principal", c.principal, "error", err)
-	}
-	if !errors.Is(err, errStopping) && !errors.Is(err, io.EOF) && !errors.Is(err, errTurnedAway) {
-		// Nobody waits for answers any more; waits for durability end.
-		c.cancel(err)
 	}
 	<-written
 	c.cancel(err)
@@ -171,7 +171,7 @@ func (c *conn) request(f *wire.Frame) error {
 		call.giveTurn()
 		return err
 	}
-	c.srv.stats.request(h.Key)
+	c.srv.stats.kind(h.Key).received.Add(1)
 	func() {
 		// A bug in a handler costs this connection, not the process. Stores change their state
 		// only after a write succeeded, so a panic leaves no partition half changed.
@@ -183,6 +183,7 @@ func (c *conn) request(f *wire.Frame) error {
 		}()
 		serve(call)
 	}()
+	call.handled.Store(int64(time.Since(call.began)))
 	call.body = nil
 	switch h.Key {
 	case wire.Fetch, wire.JoinGroup, wire.SyncGroup, wire.Heartbeat, wire.GroupHeartbeat848:
@@ -201,12 +202,12 @@ func (c *conn) request(f *wire.Frame) error {
 const largeRequest = 64 << 10
 
 func (c *conn) newCall(h wire.Header) *call {
-	return &call{ctx: c.ctx, conn: c, h: h, ended: make(chan struct{})}
+	return &call{ctx: c.ctx, conn: c, h: h, ended: make(chan struct{}), began: time.Now()}
 }
 
 func (c *conn) push(call *call) error {
 	c.pushed.Add(1)
-	c.active.Store(time.Now().UnixNano())
+	c.active.Store(call.began.UnixNano())
 	select {
 	case c.queue <- call:
 		return nil
@@ -218,12 +219,14 @@ func (c *conn) push(call *call) error {
 // writeAnswers answers calls in the order of their requests.
 func (c *conn) writeAnswers() {
 	t := c.srv.transport(c.at)
-	w := &wire.Writer{W: stallWriter{c.nc, t}, Memory: t.answers}
+	w := &wire.Writer{W: &stallWriter{nc: c.nc, t: t}, Memory: t.answers}
 	for call := range c.queue {
 		err := c.answer(call, w)
-		call.giveTurn()
+		call.over()
+		now := time.Now()
+		c.srv.stats.count(call, now, w.W.(*stallWriter).reset())
+		c.active.Store(now.UnixNano())
 		c.answered.Add(1)
-		c.active.Store(time.Now().UnixNano())
 		if err != nil {
 			if !quiet(err) {
 				c.srv.trouble("connection closed", "peer", c.peer(), "request", wire.Name(call.h.Key), "error", err)
@@ -254,6 +257,7 @@ func (c *conn) answer(call *call, w *wire.Writer) (err error) {
 	case call.write != nil:
 		return call.write(w)
 	default:
+		c.srv.stats.answer(call.h, call.resp)
 		return w.Answer(call.h, call.resp)
 	}
 }
@@ -293,24 +297,35 @@ func (c *conn) keepOpen() time.Time {
 	if until := time.Unix(0, c.active.Load()).Add(c.srv.opt.IdleTime); until.After(now) {
 		return until
 	}
+	c.srv.stats.idled.Add(1)
 	return time.Time{}
 }
 
 // stallWriter fails when a write makes no progress. Large answers come in pieces, so the limit is on a piece and not on
 // the answer. It is short when others wait for what slow peers hold.
 type stallWriter struct {
-	nc net.Conn
-	t  *transport
+	nc   net.Conn
+	t    *transport
+	took time.Duration // in writes of this answer
 }
 
-func (s stallWriter) Write(b []byte) (n int, err error) {
+// reset returns the time that writes have taken, and begins anew.
+func (s *stallWriter) reset() time.Duration {
+	took := s.took
+	s.took = 0
+	return took
+}
+
+func (s *stallWriter) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		stall := writeStall
 		if s.t.tight() {
 			stall = tightStall
 		}
-		s.nc.SetWriteDeadline(time.Now().Add(stall))
+		began := time.Now()
+		s.nc.SetWriteDeadline(began.Add(stall))
 		k, err := s.nc.Write(b[n:min(len(b), n+writePiece)])
+		s.took += time.Since(began)
 		n += k
 		if err != nil {
 			return n, err

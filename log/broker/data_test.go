@@ -405,7 +405,7 @@ func TestParkedFetch(t *testing.T) {
 		r := n.dial()
 		req := n.fetchReq("b", 0, 1, time.Minute)
 		c := r.send(req, 12)
-		for n.srv.stats.requests[1].Load() == 0 {
+		for n.srv.stats.kind(1).received.Load() == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		del := kmsg.NewPtrDeleteTopicsRequest()

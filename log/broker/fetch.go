@@ -54,13 +54,16 @@ func (s *Server) fetch(c *call) {
 		defer f.done()
 		ses, code := s.sessions.begin(f)
 		if code != 0 {
+			s.stats.code(wire.Fetch, code)
 			return w.Fetch(c.h, code, 0, nil)
 		}
 		if err := f.collect(c.ctx, c.conn.unread); err != nil {
 			return err
 		}
+		s.stats.fetched(f) // before the session leaves out what is not new
 		id, code := ses.end(f)
 		if code != 0 {
+			s.stats.code(wire.Fetch, code)
 			return w.Fetch(c.h, code, id, nil)
 		}
 		return w.Fetch(c.h, 0, id, f.topics())

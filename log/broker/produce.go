@@ -109,6 +109,7 @@ func (s *Server) append(c *call, d *produced) error {
 				}
 				r.Reason = err.Error()
 			}
+			s.stats.produced(topic, part, r.Code)
 			d.parts = append(d.parts, r)
 		}
 	}
@@ -162,6 +163,9 @@ func (s *Server) appendPart(c *call, d *produced, w *txnWrite, topic *catalog.To
 		return err
 	}
 	r.Base, r.LogAppendTime, r.LogStart = a.Base, a.Timestamp, a.LogStart
+	if !a.Duplicate {
+		s.stats.written(p, views, len(part.Records))
+	}
 	d.waits = append(d.waits, durableWait{p, a.End})
 	return nil
 }

@@ -116,7 +116,8 @@ type Server struct {
 	mu        sync.Mutex // guards the fields below
 	conns     map[*conn]struct{}
 	listeners map[net.Listener]struct{}
-	tcp       int // connections over TCP
+	listening []string // their labels
+	tcp       int      // connections over TCP
 	perIP     map[netip.Addr]int
 	closed    bool
 }
@@ -188,6 +189,7 @@ func (s *Server) Serve(l net.Listener, at Listener) error {
 		s.auth = auth.New(s.cat, secret)
 	}
 	s.listeners[l] = struct{}{}
+	s.listening = append(s.listening, at.label())
 	s.running.Add(1)
 	go func() {
 		defer s.running.Done()
@@ -238,9 +240,11 @@ func (s *Server) start(nc net.Conn, at Listener) bool {
 	if !at.InMemory {
 		switch {
 		case s.tcp >= s.opt.MaxConnections:
+			s.stats.refused.Add(1)
 			s.trouble("connection refused: too many are open", "peer", nc.RemoteAddr().String(), "limit", s.opt.MaxConnections)
 			return false
 		case s.opt.MaxPerIP > 0 && s.perIP[ip] >= s.opt.MaxPerIP:
+			s.stats.refused.Add(1)
 			s.trouble("connection refused: too many are open from its address", "peer", nc.RemoteAddr().String(), "limit", s.opt.MaxPerIP)
 			return false
 		}
@@ -312,14 +316,3 @@ func (s *Server) panicked(h wire.Header, p any, stack []byte) {
 	s.stats.panics.Add(1)
 	s.lg.Error("request handler failed, connection closed", "request", wire.Name(h.Key), "version", h.Version, "panic", fmt.Sprint(p), "stack", string(stack))
 }
-
-// stats are counters since the start.
-type stats struct {
-	requests [kmsg.MaxKey + 1]atomic.Int64
-	panics   atomic.Int64
-	refused  atomic.Int64 // connections beyond a limit
-	denied   atomic.Int64 // sign-ins that failed
-	signedIn atomic.Int64
-}
-
-func (s *stats) request(key int16) { s.requests[key].Add(1) }

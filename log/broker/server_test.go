@@ -65,9 +65,9 @@ func startOn(t testing.TB, fs *vfs.Mem, change ...func(*Options)) *node {
 }
 
 // startOnDisk runs a broker on the real file system.
-func startOnDisk(t testing.TB) *node {
+func startOnDisk(t testing.TB, change ...func(*Options)) *node {
 	n := &node{t: t}
-	return n.start(vfs.OS{}, t.TempDir(), nil)
+	return n.start(vfs.OS{}, t.TempDir(), change)
 }
 
 func (n *node) start(fs vfs.FS, dir string, change []func(*Options)) *node {

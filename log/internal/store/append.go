@@ -135,7 +135,9 @@ func (p *Partition) appendLocked(batches []batch.View, o AppendOpts, cfg *Partit
 	p.markMu.Lock()
 	p.endMark = mark{next, seg, pos}
 	p.markMu.Unlock()
-	p.s.counters.appended(len(batches), total)
+	p.unsynced.Add(total)
+	p.s.counters.batches.Add(int64(len(batches)))
+	p.s.counters.bytes.Add(total)
 	return Appended{Base: end, End: next, Timestamp: stamp, LogStart: p.logStart.Load()}, nil
 }
 

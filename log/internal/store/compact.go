@@ -114,6 +114,7 @@ func (s *Store) CompactDirtiest() bool {
 	case errors.Is(err, errStopped):
 		return false
 	case err != nil:
+		s.counters.compactionFailures.Add(1)
 		lg.Warn("compaction failed; tried again later", "error", err)
 		return false
 	}
@@ -173,6 +174,9 @@ func (p *Partition) Compact() (Compaction, error) {
 	}
 	p.cleaned.Store(min(m.End(), end))
 	out.Stats, out.CleanEnd = cleaner.Stats, p.cleaned.Load()
+	p.s.counters.compactions.Add(1)
+	p.s.counters.compactedIn.Add(out.BytesIn)
+	p.s.counters.compactedOut.Add(out.BytesOut)
 	return out, p.s.writeCleaned()
 }
 

@@ -137,6 +137,7 @@ func (s *Store) load(lockBefore []byte) error {
 		if err := s.Checkpoint(); err != nil {
 			return err
 		}
+		s.counters.recoveryNanos.Store(int64(time.Since(st.begun)))
 		s.lg.Info("log recovered", "partitions", len(tps), "took", time.Since(st.begun), "sameBoot", st.sameBoot)
 	}
 	if ioErr == nil {

@@ -32,6 +32,8 @@ type Partition struct {
 	epoch    atomic.Int32
 	gone     atomic.Bool
 	recovery atomic.Int64 // everything below is durable and indexed: the recovery point
+	unsynced atomic.Int64 // bytes that were written and not synced yet
+	traffic  Traffic
 
 	mu       sync.Mutex // append, roll, delete; guards what follows. Never held over a sync
 	prod     *producers

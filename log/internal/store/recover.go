@@ -50,6 +50,7 @@ func (s *Store) loadPartition(tp TopicPartition, st *startState) (*Partition, er
 		}
 	}
 	st.scanned.Store(true)
+	s.counters.scannedPartitions.Add(1)
 	if err := r.scan(); err != nil {
 		return nil, err
 	}
@@ -503,6 +504,7 @@ func (r *recovery) cutTail(i int, c *chunk, pos, expected int64, reason string) 
 // keepCut copies [pos, end) to `<base>.cut-<ms>`, durably.
 func (r *recovery) keepCut(seg *segment, f vfs.File, pos, end int64) error {
 	p := r.p
+	p.s.counters.cutBytes.Add(end - pos)
 	n := min(end-pos, maxCutBytes-r.cutBytes)
 	if n < end-pos {
 		p.s.lg.Error("not all of a cut tail is kept: too much was kept before; remove old .cut files", "file", seg.file.name, "dropped", end-pos-max(n, 0))

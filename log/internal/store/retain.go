@@ -78,6 +78,8 @@ func (p *Partition) dropSegments() {
 	}
 	p.mu.Unlock()
 	for _, seg := range segs[:n] {
+		p.s.counters.retired.Add(1)
+		p.s.counters.retiredBytes.Add(seg.size.Load())
 		if err := p.removeSegment(seg.base); err != nil {
 			p.s.lg.Warn("files of a deleted segment could not be removed; tried again at the next start", "file", seg.file.name, "error", err)
 		}

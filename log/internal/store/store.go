@@ -349,19 +349,6 @@ func (s *Store) Health() Health {
 	return h
 }
 
-// Stats are counters since Open.
-type Stats struct {
-	Batches, Bytes int64 // appended
-	Syncs          int64 // fdatasync calls on segments
-	SyncTime       time.Duration
-}
-
-// Stats returns the counters.
-func (s *Store) Stats() Stats {
-	c := &s.counters
-	return Stats{c.batches.Load(), c.bytes.Load(), c.syncs.Load(), time.Duration(c.syncNanos.Load())}
-}
-
 // Close stops the store. Appends are refused, what was written is synced, state
 // files are written and the clean marker last, so that the next Open need not
 // scan. It waits for all of the store's goroutines. A second Close does nothing.

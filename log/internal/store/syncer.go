@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"millrace/log/internal/vfs"
@@ -91,6 +90,7 @@ func (p *Partition) runSync() {
 	p.markMu.Lock()
 	target := p.endMark
 	p.markMu.Unlock()
+	bytes := p.unsynced.Load()
 	p.mu.Unlock()
 
 	err := p.syncFiles(segs, jobs, newFiles)
@@ -98,6 +98,8 @@ func (p *Partition) runSync() {
 		s.file.unpin()
 	}
 	if err == nil {
+		p.unsynced.Add(-bytes)
+		p.s.counters.syncedBytes.Add(bytes)
 		p.advance(target)
 		if jobs = p.seal(jobs); len(jobs) > 0 {
 			p.mu.Lock()
@@ -139,7 +141,7 @@ func (p *Partition) syncFiles(segs []*segment, jobs []sealJob, newFiles bool) er
 		if err == nil {
 			begin := time.Now()
 			err = f.Sync()
-			p.s.counters.synced(time.Since(begin))
+			p.s.counters.syncs.Add(time.Since(begin))
 			s.file.unpin()
 		}
 		if err != nil {
@@ -239,19 +241,4 @@ func (p *Partition) goodSnapshot(base int64) {
 	}
 	p.goodTo = base
 	p.mu.Unlock()
-}
-
-// counters of a store, for metrics.
-type counters struct {
-	batches, bytes, syncs, syncNanos atomic.Int64
-}
-
-func (c *counters) appended(batches int, bytes int64) {
-	c.batches.Add(int64(batches))
-	c.bytes.Add(bytes)
-}
-
-func (c *counters) synced(d time.Duration) {
-	c.syncs.Add(1)
-	c.syncNanos.Add(int64(d))
 }

@@ -10,6 +10,7 @@ import (
 // requests cannot wait for each other and a request larger than the budget is admitted alone. The
 // most memory ever held is the budget and one request.
 type Budget struct {
+	size    int64
 	mu      sync.Mutex // guards the fields below
 	free    int64
 	exempt  bool // a lease is going on beyond the budget
@@ -30,12 +31,19 @@ type Lease struct {
 }
 
 // NewBudget returns a budget of that many bytes.
-func NewBudget(bytes int64) *Budget { return &Budget{free: bytes} }
+func NewBudget(bytes int64) *Budget { return &Budget{size: bytes, free: bytes} }
 
 // Lease starts a lease that holds nothing. It must be released. It is not safe for concurrent use.
 func (b *Budget) Lease() Lease { return Lease{b: b} }
 
-// InUse reports whether some lease waits, for metrics and tests.
+// InUse is what leases hold together, without the one that went beyond the budget.
+func (b *Budget) InUse() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.size - b.free
+}
+
+// waiting is how many leases wait.
 func (b *Budget) waiting() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
