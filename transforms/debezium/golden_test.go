@@ -82,3 +82,31 @@ func TestGoldenMore(t *testing.T) {
 		t.Errorf("%d cases compared, too few", n)
 	}
 }
+
+// TestGoldenRouterAndTime goes through the outbox router, the time zones and the
+// messages of logical decoding, in the same way.
+func TestGoldenRouterAndTime(t *testing.T) {
+	const early = "a wrong placement is told when the connector is configured"
+	r := runner(t, map[string]string{
+		"EventRouter{table.fields.additional.placement=type:zap} with schemas": early,
+		"EventRouter{table.fields.additional.placement=type:zap}":              early,
+	})
+	r.Beyond = map[string]string{
+		"Invalid type for ARRAY: class java.lang.String":              "an array of objects is expanded too; Debezium makes its schema and leaves the text under it",
+		"Invalid type for STRUCT: class java.lang.String":             "likewise",
+		"class java.util.Date cannot be cast to class java.lang.Long": "Connect's own Timestamp is a timestamp",
+		"nope is not a valid field name|on.missing=false":             "table.fields.additional.error.on.missing=false leaves the column out",
+		"Unable to find field nope in event|on.missing=false":         "likewise",
+	}
+	r.Errors = map[string]string{
+		"The 'table.op.invalid.behavior' value is invalid":         "Value must be one of warn, error, fatal",
+		"The 'table.fields.additional.placement' value is invalid": "is not column:header",
+		"A valid regular expressions is expected":                  "Invalid regex: Unclosed group",
+		"Unexpected update message received":                       "table.op.invalid.behavior is fatal",
+		`because "this.text" is null`:                              "column aggregatetype, which decides the topic, is null",
+		"(without logical schema name)":                            "(without logical schema name) for event timestamp",
+	}
+	if n := r.Run(t, smttest.Read(t, "testdata/router.jsonl.gz")); n < 300 {
+		t.Errorf("%d cases compared, too few", n)
+	}
+}
