@@ -5,6 +5,6 @@ import "millrace/transforms"
 // All are Debezium's transforms.
 func All() []transforms.Plugin {
 	return []transforms.Plugin{
-		ExtractNewRecordState, ByLogicalTableRouter, EventRouter, ExtractChangedRecordState, HeaderToValue, PartitionRouting, SchemaChangeEventFilter, VectorToJSON,
+		ExtractNewRecordState, ByLogicalTableRouter, ContentBasedRouter, DecodeLogicalDecodingMessageContent, EventRouter, Filter, ExtractChangedRecordState, HeaderToValue, PartitionRouting, SchemaChangeEventFilter, TimezoneConverter, VectorToJSON,
 	}
 }

@@ -17,8 +17,7 @@ import (
 // whole numbers are INT32 or INT64, others FLOAT64; all is optional; the elements of
 // an array have one schema, which for objects has the fields of them all.
 type jsonExpander struct {
-	nulls bool // null fields are kept as optional bytes
-	root  string
+	nulls bool           // null fields are kept as optional bytes
 	last  *schema.Schema // the newest schema, used again while texts have its shape
 }
 
@@ -42,11 +41,7 @@ func (e *jsonExpander) expand(s *schema.Schema, text schema.Value) (*schema.Sche
 	if node.kind == schema.Array && len(node.elems) == 0 {
 		return nil, text // as Debezium has it
 	}
-	root := e.root
-	if root == "" {
-		root = "payload"
-	}
-	to, err := e.infer(node, root)
+	to, err := e.infer(node, "payload")
 	if err != nil || to == nil {
 		return s, text
 	}
@@ -181,7 +176,11 @@ func (e *jsonExpander) infer(n *jsonNode, name string) (*schema.Schema, error) {
 	}
 	b := schema.NewStruct(name).Optional()
 	for i, f := range n.fields {
-		s, err := e.infer(f, name+"."+n.names[i])
+		at := n.names[i]
+		if name != "" {
+			at = name + "." + at
+		}
+		s, err := e.infer(f, at)
 		if err != nil {
 			return nil, err
 		}
