@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/connectors"
@@ -443,6 +444,79 @@ func TestRecordsThatTheLogDoesNotTakeAreToleratedInTransactions(t *testing.T) {
 		}
 		if at := src.Committed("none", 0); at != 0 {
 			t.Errorf("under tolerance none the offset moved to %d", at)
+		}
+	})
+}
+
+// A compacted topic takes no record without a key. A log refuses the whole batch, and a
+// transaction with it: so it is found out before.
+func TestRecordsWithoutKeysForACompactedTopic(t *testing.T) {
+	onLogs(t, func(t *testing.T, s stage) {
+		topic := s.topic("compacted")
+		if err := s.EnsureTopic(t.Context(), topic, 1, -1, map[string]string{"cleanup.policy": "compact"}); err != nil {
+			t.Fatal(err)
+		}
+		src := NewSource()
+		src.Keyless.Store(true)
+		h := s.worker(t, src)
+		conf := []string{"connector.class", "Numbers", "topic", topic, "count", "20"}
+		Create(t, h, "c", conf...)
+		AwaitState(t, h, "c", 0, runtime.Failed)
+		if st, _ := h.Status(t.Context(), "c"); !strings.Contains(st.Tasks[0].Trace, "topic "+topic+" is compacted and takes no record without a key") {
+			t.Errorf("trace: %s", st.Tasks[0].Trace)
+		}
+		Create(t, h, "c", append(conf, "errors.tolerance", "all")...)
+		Until(t, "the offset to pass them", func() bool { return src.Committed("c", 0) == 20 })
+		src.Keyless.Store(false)
+		Create(t, h, "c", append(conf, "errors.tolerance", "all", "count", "30")...)
+		Until(t, "the offset to pass those with keys", func() bool { return src.Committed("c", 0) == 30 })
+		if got := valuesOf(Committed(t, s.Log, topic)); len(got) != 10 || got[0] != `"v20"` {
+			t.Errorf("committed: %v", got)
+		}
+	})
+}
+
+// A topic takes less than it did when the task looked. The batch that it refuses may
+// hold records that it takes one by one: none of them is skipped, the next run knows.
+func TestATopicsLimitThatSank(t *testing.T) {
+	onLogs(t, func(t *testing.T, s stage) {
+		topic := s.topic("n")
+		src := NewSource()
+		src.Pause.Store(int64(20 * time.Millisecond))
+		src.Value = func(n int64) string { // one of five is large
+			if n%5 == 0 {
+				return fmt.Sprintf("v%d%s", n, strings.Repeat("x", 300))
+			}
+			return fmt.Sprintf("v%d", n)
+		}
+		h := s.worker(t, src)
+		Create(t, h, "c", "connector.class", "Numbers", "topic", topic, "errors.tolerance", "all")
+		Until(t, "some records", func() bool { return src.Committed("c", 0) > 20 })
+		if rs, err := s.Admin().AlterTopicConfigs(t.Context(), []kadm.AlterConfig{{Op: kadm.SetConfig, Name: "max.message.bytes", Value: kadm.StringPtr("250")}}, topic); err != nil || rs[0].Err != nil {
+			t.Fatal(err, rs)
+		}
+		AwaitState(t, h, "c", 0, runtime.Failed)
+		if st, _ := h.Status(t.Context(), "c"); !strings.Contains(st.Tasks[0].Trace, "takes smaller batches than when the task began") || st.Tasks[0].Failure.Retry != "helps" {
+			t.Errorf("trace: %+v", st.Tasks[0])
+		}
+		had, at := len(Committed(t, s.Log, topic)), src.Committed("c", 0)
+		if int64(had) != at {
+			t.Errorf("%d records are committed, and offset %d", had, at)
+		}
+		if err := h.RestartTask(t.Context(), runtime.TaskID{Connector: "c"}); err != nil {
+			t.Fatal(err)
+		}
+		Until(t, "the next run to go on", func() bool { return src.Committed("c", 0) > at+50 })
+		Close(t, h)
+		end := src.Committed("c", 0)
+		var want []string
+		for n := range end {
+			if n < at || n%5 != 0 {
+				want = append(want, `"`+src.Value(n)+`"`)
+			}
+		}
+		if got := valuesOf(Committed(t, s.Log, topic)); !slices.Equal(got, want) {
+			t.Errorf("%d records, want the %d of which none is too large since offset %d", len(got), len(want), at)
 		}
 	})
 }

@@ -106,8 +106,13 @@ func TestARestartOfFailedTasksLeavesTheOthers(t *testing.T) {
 	AwaitState(t, h1, "c", 0, runtime.Paused)
 }
 
-// flaky is a converter that needs something which is away for a time.
-func flaky(away *atomic.Bool) converters.Plugin {
+// registry is what a converter needs, and which is away for a time.
+type registry struct {
+	away  atomic.Bool
+	asked atomic.Int64 // while it is away
+}
+
+func flaky(away *registry) converters.Plugin {
 	return converters.Plugin{
 		Info: plugin.Info{Name: "Flaky", Class: "test.FlakyConverter", Version: "1", Config: config.Define()},
 		New: func(config.Values, bool) (converters.Converter, error) {
@@ -116,12 +121,13 @@ func flaky(away *atomic.Bool) converters.Plugin {
 	}
 }
 
-type flakyConverter struct{ away *atomic.Bool }
+type flakyConverter struct{ *registry }
 
 var errRegistry = connectors.Retriable(errors.New("the registry cannot be reached"))
 
 func (c flakyConverter) Encode(dst []byte, _ *converters.Message, _ *schema.Schema, v schema.Value) ([]byte, bool, error) {
 	if c.away.Load() {
+		c.asked.Add(1)
 		return nil, false, errRegistry
 	}
 	return append(dst, v.Str()...), false, nil
@@ -140,35 +146,35 @@ func TestARecordIsNotDroppedWhenRetriesAreUsedUp(t *testing.T) {
 	for _, timeout := range []string{"0", "500"} {
 		t.Run("errors.retry.timeout="+timeout, func(t *testing.T) {
 			l := logtest.New(t)
-			var away atomic.Bool
+			var reg registry
 			source, sink := NewSource(), NewSink()
-			h := Worker(t, l, Plugins(t, source.Plugin("Numbers"), sink.Plugin("Memory"), flaky(&away)))
+			h := Worker(t, l, Plugins(t, source.Plugin("Numbers"), sink.Plugin("Memory"), flaky(&reg)))
 			conf := []string{"errors.retry.timeout", timeout, "value.converter", "Flaky", "auto.restart", "false"}
-			away.Store(true)
+			reg.away.Store(true)
 			Create(t, h, "s", append(conf, "connector.class", "Numbers", "topic", "n", "count", "10")...)
 			AwaitState(t, h, "s", 0, runtime.Failed)
 			if source.Committed("s", 0) != 0 {
 				t.Error("the offset passed records that are not in the log")
 			}
-			away.Store(false)
+			reg.away.Store(false)
 			if err := h.RestartTask(context.Background(), runtime.TaskID{Connector: "s"}); err != nil {
 				t.Fatal(err)
 			}
 			Until(t, "all records", func() bool { return len(Records(t, l, "n")) == 10 })
 
-			away.Store(true)
+			reg.away.Store(true)
 			Create(t, h, "m", append(conf, "connector.class", "Memory", "topics", "n")...)
 			AwaitState(t, h, "m", 0, runtime.Failed)
 			if at := committed(t, h, "m", "n", 0); at > 0 {
 				t.Errorf("offset %d is committed", at)
 			}
-			away.Store(false)
+			reg.away.Store(false)
 			if err := h.RestartTask(context.Background(), runtime.TaskID{Connector: "m"}); err != nil {
 				t.Fatal(err)
 			}
 			Until(t, "all records", func() bool { return len(sink.Values()) == 10 })
 
-			away.Store(true)
+			reg.away.Store(true)
 			Create(t, h, "d", append(conf, "connector.class", "Memory", "topics", "n", "errors.tolerance", "all", "errors.deadletterqueue.topic.name", "dead")...)
 			Until(t, "the commit", func() bool { return committed(t, h, "d", "n", 0) == 10 })
 			if n := len(Records(t, l, "dead")); n != 10 {
@@ -180,7 +186,30 @@ func TestARecordIsNotDroppedWhenRetriesAreUsedUp(t *testing.T) {
 			if n := len(sink.Values()); n != 10 {
 				t.Errorf("%d values in the sink", n)
 			}
+			if n := len(Records(t, l, "skipped")); n != 0 {
+				t.Errorf("%d of the records that were skipped are in the log", n)
+			}
 		})
+	}
+}
+
+// worker-log/2: what comes back in time costs nothing: the record is tried again where
+// it is, and the task runs on.
+func TestARetriableErrorThatPasses(t *testing.T) {
+	l := logtest.New(t)
+	var reg registry
+	source, sink := NewSource(), NewSink()
+	h := Worker(t, l, Plugins(t, source.Plugin("Numbers"), sink.Plugin("Memory"), flaky(&reg)))
+	conf := []string{"errors.retry.timeout", "-1", "errors.retry.delay.max.ms", "310", "value.converter", "Flaky", "auto.restart", "false"}
+	reg.away.Store(true)
+	Create(t, h, "s", append(conf, "connector.class", "Numbers", "topic", "n", "count", "10")...)
+	Create(t, h, "m", append(conf, "connector.class", "Memory", "topics", "n")...)
+	Until(t, "the source's record to wait", func() bool { return reg.asked.Load() > 2 })
+	reg.away.Store(false)
+	Until(t, "all records in the log", func() bool { return len(Records(t, l, "n")) == 10 })
+	Until(t, "all records", func() bool { return len(sink.Values()) == 10 })
+	if n := source.Runs.Load(); n != 1 || State(h, "s", 0) != runtime.Running || State(h, "m", 0) != runtime.Running {
+		t.Errorf("%d runs of the source, which is %s; the sink is %s", n, State(h, "s", 0), State(h, "m", 0))
 	}
 }
 

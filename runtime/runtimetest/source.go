@@ -29,6 +29,10 @@ var (
 type Source struct {
 	// FailAt, PanicAt: the record before which it fails or panics, once for each run; -1 never.
 	FailAt, PanicAt atomic.Int64
+	// Value, where set before it runs, is the value of record n.
+	Value func(n int64) string
+	// Keyless makes records without keys.
+	Keyless atomic.Bool
 	// FailNow makes a run fail before its next batch.
 	FailNow atomic.Bool
 	// FailTask, where set before it runs, says which tasks fail and panic; all otherwise.
@@ -206,6 +210,13 @@ func (t *countingTask) Run(ctx context.Context, out connectors.Out) error {
 				KeySchema: schema.StringSchema, Key: key,
 				ValueSchema: schema.StringSchema, Value: schema.StringValue(fmt.Sprintf("%s%d", prefix, n)),
 			})
+			r := &b.Records[len(b.Records)-1]
+			if s.Value != nil {
+				r.Value = schema.StringValue(s.Value(n))
+			}
+			if s.Keyless.Load() {
+				r.KeySchema, r.Key = nil, schema.Value{}
+			}
 			n++
 		}
 		if len(b.Records) > 0 {

@@ -2,6 +2,7 @@ package tolerance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -52,6 +53,26 @@ type Failure struct {
 	Err    error
 }
 
+// A StageError is an attempt's error that says itself where it happened: one attempt
+// may go through several stages.
+type StageError struct {
+	Stage Stage
+	Class string
+	Err   error
+}
+
+func (e *StageError) Error() string { return e.Err.Error() }
+func (e *StageError) Unwrap() error { return e.Err }
+
+// at is the failure with what its error says of the stage.
+func (f Failure) at() Failure {
+	var e *StageError
+	if errors.As(f.Err, &e) {
+		f.Stage, f.Class, f.Err = e.Stage, e.Class, e.Err
+	}
+	return f
+}
+
 // A RecordError fails a task because of one record.
 type RecordError struct {
 	Failure
@@ -92,8 +113,9 @@ func (o *Operator) Tolerates() bool { return o.cfg.TolerateAll }
 // is one more attempt; nil from it, or from Handle, is success. skip says that the
 // record shall be left out; otherwise the error fails the task.
 func (o *Operator) Handle(ctx context.Context, f Failure, again func() error) (skip bool, err error) {
+	f = f.at()
 	if again != nil && connectors.IsRetriable(f.Err) {
-		if f.Err = o.retry(ctx, f, again); f.Err == nil {
+		if f = o.retry(ctx, f, again); f.Err == nil {
 			return false, nil
 		}
 		if ctx.Err() != nil {
@@ -106,26 +128,28 @@ func (o *Operator) Handle(ctx context.Context, f Failure, again func() error) (s
 // firstDelay is the pause before the first retry, as in Connect.
 const firstDelay = 300 * time.Millisecond
 
-func (o *Operator) retry(ctx context.Context, f Failure, again func() error) error {
+// retry is the failure that is left when retries are used up or end with another one.
+func (o *Operator) retry(ctx context.Context, f Failure, again func() error) Failure {
 	if o.cfg.RetryTimeout == 0 {
-		return f.Err
+		return f
 	}
 	end := time.Now().Add(o.cfg.RetryTimeout)
 	for n := 0; ; n++ {
 		d := Backoff(n, firstDelay, o.cfg.RetryDelayMax)
 		if o.cfg.RetryTimeout > 0 && time.Now().Add(d).After(end) {
-			return fmt.Errorf("given up after %d tries: %w", n+1, f.Err)
+			f.Err = fmt.Errorf("given up after %d tries: %w", n+1, f.Err)
+			return f
 		}
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			f.Err = ctx.Err()
+			return f
 		case <-time.After(d):
 		}
 		o.Retries.Add(1)
-		if err := again(); err == nil || !connectors.IsRetriable(err) {
-			return err
-		} else {
-			f.Err = err
+		f.Err = again()
+		if f = f.at(); !connectors.IsRetriable(f.Err) {
+			return f
 		}
 	}
 }
@@ -160,14 +184,25 @@ func (o *Operator) Report(ctx context.Context, f Failure) (skip bool, err error)
 	return true, nil
 }
 
+// log writes Connect's line: scripts look for it.
 func (o *Operator) log(f Failure) {
 	if !o.cfg.Log {
 		return
 	}
 	o.Logged.Add(1)
-	args := []any{"task", o.task, "stage", string(f.Stage), "class", f.Class, "err", f.Err}
-	if o.cfg.LogMessages && f.Where != "" {
-		args = append(args, "record", f.Where)
+	where := ""
+	switch {
+	case !o.cfg.LogMessages:
+	case f.Origin != nil:
+		kind := "CreateTime"
+		if f.Origin.LogAppendTime {
+			kind = "LogAppendTime"
+		}
+		where = fmt.Sprintf(", where consumed record is {topic='%s', partition=%d, offset=%d, timestamp=%d, timestampType=%s}",
+			f.Origin.Topic, f.Origin.Partition, f.Origin.Offset, f.Origin.Timestamp, kind)
+	case f.Where != "":
+		where = ", where source record is = " + f.Where
 	}
-	o.lg.Error(fmt.Sprintf("Error encountered in task %s. Executing stage '%s' with class '%s'", o.task, f.Stage, f.Class), args...)
+	o.lg.Error(fmt.Sprintf("Error encountered in task %s. Executing stage '%s' with class '%s'%s.", o.task, f.Stage, f.Class, where),
+		"task", o.task, "stage", string(f.Stage), "class", f.Class, "err", f.Err)
 }

@@ -115,14 +115,23 @@ func TestFailuresAreLoggedAsAsked(t *testing.T) {
 	} {
 		o, out := operator(c.cfg)
 		f := failure(errData)
-		f.Origin = &schema.Origin{Value: []byte("a secret")}
+		f.Origin = &schema.Origin{Topic: "t", Offset: 7, Timestamp: 5, Value: []byte("a secret")}
 		if skip, err := o.Report(t.Context(), f); !skip || err != nil {
 			t.Fatal(skip, err)
 		}
 		text := out.String()
-		if strings.Contains(text, "Error encountered in task c-0. Executing stage 'VALUE_CONVERTER' with class 'Json'") != c.logged ||
-			strings.Contains(text, "offset 7") != c.where || strings.Contains(text, "a secret") {
+		line := "Error encountered in task c-0. Executing stage 'VALUE_CONVERTER' with class 'Json'"
+		if c.where {
+			line += ", where consumed record is {topic='t', partition=0, offset=7, timestamp=5, timestampType=CreateTime}"
+		}
+		if strings.Contains(text, `"`+line+`."`) != c.logged || strings.Contains(text, "a secret") {
 			t.Errorf("%+v: %s", c.cfg, text)
 		}
+	}
+	o, out := operator(Config{TolerateAll: true, Log: true, LogMessages: true})
+	f := failure(errData)
+	f.Where = "LSN 0/1"
+	if skip, err := o.Report(t.Context(), f); !skip || err != nil || !strings.Contains(out.String(), "with class 'Json', where source record is = LSN 0/1.") {
+		t.Errorf("a source's record: %v %v %s", skip, err, out)
 	}
 }

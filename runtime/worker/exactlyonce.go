@@ -281,6 +281,12 @@ func (x *transactions) failure(what string, err error) error {
 		return fenced(x.id, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
 		return err
+	case errors.Is(err, kerr.OperationNotAttempted):
+		// The log refused what the client let pass: that ends a transaction, whatever is
+		// tolerated. The next run may know better, as of a topic's new limit.
+		if why := x.task.skipped.Load(); why != nil {
+			return fmt.Errorf("%s: a record that the log refuses ends the transaction it is in: %w", what, *why)
+		}
 	}
 	return transactionError(what, err)
 }

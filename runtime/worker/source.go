@@ -37,7 +37,8 @@ type sourceTask struct {
 	activity *activity
 	grace    time.Duration // for a source to end after the stages behind it failed
 
-	emitted atomic.Int64 // batches that the source emitted and produce has not taken
+	skipped atomic.Pointer[error] // why the log refused a record, the last one
+	emitted atomic.Int64          // batches that the source emitted and produce has not taken
 	slabs   sync.Pool
 }
 
@@ -247,29 +248,39 @@ func (t *sourceTask) send(ctx context.Context, s *slab) error {
 	if t.topics.used.stale() {
 		t.topics.last = ""
 	}
-	for i := range s.recs[:s.n] {
-		r := &s.recs[i]
+	recs, topic, keyed := s.recs[:s.n], "", false // the slab may be in other hands once all is refused
+	for i := range recs {
+		r := &recs[i]
 		if r.Topic != t.topics.last {
 			if err := t.topics.ensure(ctx, r.Topic); err != nil {
 				return err
 			}
+		}
+		if r.Topic != topic {
+			topic, keyed = r.Topic, t.topics.keyed(r.Topic)
+		}
+		if keyed && r.Key == nil {
+			// The log would refuse the whole batch, and end the transaction that it is in.
+			s.promise(r, kerr.InvalidRecord)
+			continue
 		}
 		t.client.Produce(ctx, r, s.promise)
 	}
 	return nil
 }
 
-// acked is called by the client for each record, from one goroutine at a time.
+// acked is called for each record, by the client's goroutine, and by produce's for what
+// it does not hand to the client.
 func (t *sourceTask) acked(s *slab, r *kgo.Record, err error) {
 	if err != nil {
 		t.producer.refused()
 		err = t.refused(r, err)
 	}
 	if err != nil {
-		s.failed = true // it never counts as acknowledged, nor does what follows it
+		s.failed.Store(true) // it never counts as acknowledged, nor does what follows it
 		t.inflight.fail(err)
 	}
-	if atomic.AddInt32(&s.left, -1) == 0 && !s.failed {
+	if atomic.AddInt32(&s.left, -1) == 0 && !s.failed.Load() {
 		t.done(s)
 	}
 }
@@ -281,15 +292,26 @@ func (t *sourceTask) done(s *slab) {
 	}
 }
 
+// batchOverhead is what a batch of one record adds to the record, headers aside, at most.
+const batchOverhead = 128
+
 // refused is what a record's failure means: nil where it is skipped, as
 // errors.tolerance=all wants for what the log will not take.
 func (t *sourceTask) refused(r *kgo.Record, err error) error {
 	size := len(r.Key) + len(r.Value)
+	tooLarge := errors.Is(err, kerr.MessageTooLarge) || errors.Is(err, kerr.RecordListTooLarge)
 	switch {
-	case errors.Is(err, kerr.MessageTooLarge), errors.Is(err, kerr.RecordListTooLarge):
+	case tooLarge && size+batchOverhead <= int(t.topics.limit(r.Topic)):
+		// It is the batch that is too large, for a limit that is not the one we know: its
+		// records may all fit. The next run asks for the limit.
+		return connectors.Retriable(fmt.Errorf("topic %s takes smaller batches than when the task began (%d bytes): its max.message.bytes was lowered, and is asked for again: %w",
+			r.Topic, t.topics.limit(r.Topic), err))
+	case tooLarge:
 		key := r.Key[:min(len(r.Key), 80)]
 		err = fmt.Errorf("a record of %d bytes with key %s is larger than topic %s takes (%d bytes): raise its max.message.bytes: %w",
 			size, strings.ToValidUTF8(string(key), "\uFFFD"), r.Topic, t.topics.limit(r.Topic), err)
+	case errors.Is(err, kerr.InvalidRecord) && r.Key == nil && t.topics.keyed(r.Topic):
+		err = fmt.Errorf("topic %s is compacted and takes no record without a key: give records a key (ValueToKey), or set its cleanup.policy to delete: %w", r.Topic, err)
 	case errors.Is(err, kerr.InvalidRecord), errors.Is(err, kerr.InvalidTimestamp):
 		err = fmt.Errorf("topic %s refuses the record: %w", r.Topic, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, kgo.ErrClientClosed):
@@ -301,8 +323,10 @@ func (t *sourceTask) refused(r *kgo.Record, err error) error {
 	default:
 		return connectors.Retriable(fmt.Errorf("write to topic %s: %w", r.Topic, err))
 	}
+	cause := err
 	_, err = t.shaper.op.Report(context.Background(), tolerance.Failure{
 		Stage: tolerance.Produce, Class: "log", Where: "topic " + r.Topic, Err: err,
 	})
+	t.skipped.Store(&cause)
 	return err
 }

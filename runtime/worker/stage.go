@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -44,10 +45,10 @@ type slab struct {
 	n       int
 	chunk   []byte // the bytes of records; a full one is left to them and replaced
 	headers []kgo.RecordHeader
-	size    int64   // bytes of keys, values and headers
-	flight  *flight // lives on in the queue when the slab is reused
-	left    int32   // records that are not acknowledged; atomic
-	failed  bool    // set by the client's one goroutine of promises
+	size    int64       // bytes of keys, values and headers
+	flight  *flight     // lives on in the queue when the slab is reused
+	left    int32       // records that are not acknowledged; atomic
+	failed  atomic.Bool // a record of it was refused, and not skipped
 	txn     connectors.Txn
 	promise func(*kgo.Record, error)
 }
@@ -65,7 +66,8 @@ func (s *slab) reset() {
 	s.chunk = s.chunk[:0]
 	clear(s.headers)
 	s.headers = s.headers[:0]
-	s.n, s.size, s.failed, s.txn = 0, 0, false, connectors.TxnNone
+	s.n, s.size, s.txn = 0, 0, connectors.TxnNone
+	s.failed.Store(false)
 	s.flight = &flight{}
 }
 
@@ -133,18 +135,7 @@ func (sh *shaper) add(ctx context.Context, s *slab, r schema.Record, where func(
 	}
 	kr := s.next()
 	if err := sh.encode(s, kr, &r); err != nil {
-		f := tolerance.Failure{Where: where(), Err: err}
-		var at *stageError
-		if errors.As(err, &at) {
-			f.Stage, f.Class, f.Err = at.stage, at.class, at.err
-		}
-		skip, err := sh.op.Handle(ctx, f, func() error {
-			err := sh.encode(s, kr, &r)
-			if errors.As(err, &at) {
-				return at.err
-			}
-			return err
-		})
+		skip, err := sh.op.Handle(ctx, tolerance.Failure{Where: where(), Err: err}, func() error { return sh.encode(s, kr, &r) })
 		if err != nil || skip {
 			return err
 		}
@@ -162,21 +153,11 @@ func stepClass(err error) string {
 	return ""
 }
 
-// stageError is an error of a converter with what converted.
-type stageError struct {
-	stage tolerance.Stage
-	class string
-	err   error
-}
-
-func (e *stageError) Error() string { return e.err.Error() }
-func (e *stageError) Unwrap() error { return e.err }
-
 // encode writes a record in the log's form.
 func (sh *shaper) encode(s *slab, kr *kgo.Record, r *schema.Record) error {
 	*kr = kgo.Record{Topic: r.Topic, Partition: r.Partition}
 	if r.Topic == "" {
-		return &stageError{tolerance.Transformation, "", errors.New("the record has no topic")}
+		return &tolerance.StageError{Stage: tolerance.Transformation, Err: errors.New("the record has no topic")}
 	}
 	if r.Timestamp != schema.NoTimestamp {
 		kr.Timestamp = time.UnixMilli(r.Timestamp)
@@ -184,14 +165,14 @@ func (sh *shaper) encode(s *slab, kr *kgo.Record, r *schema.Record) error {
 	sh.msg = converters.Message{Topic: r.Topic}
 	b, null, err := sh.key.Encode(s.room(), &sh.msg, r.KeySchema, r.Key)
 	if err != nil {
-		return &stageError{tolerance.KeyConverter, sh.keyClass, err}
+		return &tolerance.StageError{Stage: tolerance.KeyConverter, Class: sh.keyClass, Err: err}
 	}
 	if !null {
 		kr.Key = s.keep(b)
 	}
 	b, null, err = sh.value.Encode(s.room(), &sh.msg, r.ValueSchema, r.Value)
 	if err != nil {
-		return &stageError{tolerance.ValueConverter, sh.valueClass, err}
+		return &tolerance.StageError{Stage: tolerance.ValueConverter, Class: sh.valueClass, Err: err}
 	}
 	if !null {
 		kr.Value = s.keep(b)
@@ -214,7 +195,7 @@ func (sh *shaper) encodeHeaders(s *slab, kr *kgo.Record, r *schema.Record) error
 		b, null, err := sh.header.EncodeHeader(s.room(), r.Topic, h.Key, h.Schema, h.Value)
 		if err != nil {
 			s.headers = s.headers[:at]
-			return &stageError{tolerance.HeaderConverter, sh.headerClass, fmt.Errorf("header %q: %w", h.Key, err)}
+			return &tolerance.StageError{Stage: tolerance.HeaderConverter, Class: sh.headerClass, Err: fmt.Errorf("header %q: %w", h.Key, err)}
 		}
 		if null {
 			b = nil
@@ -243,20 +224,14 @@ func (sh *shaper) forget() {
 func (sh *shaper) decode(ctx context.Context, kr *kgo.Record, o *schema.Origin) (r schema.Record, keep bool, err error) {
 	fill(o, kr)
 	attempt := func() error {
-		r, keep = schema.Record{}, false
+		r = schema.Record{}
 		return sh.decodeOnce(kr, o, &r)
 	}
 	failed := func(err error, stage tolerance.Stage, class string, again func() error) (bool, error) {
 		return sh.op.Handle(ctx, tolerance.Failure{Stage: stage, Class: class, Where: whereOf(o), Origin: o, Err: err}, again)
 	}
 	if err := attempt(); err != nil {
-		at := err.(*stageError)
-		skip, err := failed(at.err, at.stage, at.class, func() error {
-			if err := attempt(); err != nil {
-				return err.(*stageError).err
-			}
-			return nil
-		})
+		skip, err := failed(err, "", "", attempt)
 		if err != nil || skip {
 			return r, false, err
 		}
@@ -283,17 +258,17 @@ func (sh *shaper) decodeOnce(kr *kgo.Record, o *schema.Origin, r *schema.Record)
 	r.Topic, r.Partition, r.Timestamp, r.Origin = kr.Topic, kr.Partition, o.Timestamp, o
 	var err error
 	if r.KeySchema, r.Key, err = sh.key.Decode(&sh.msg, kr.Key); err != nil {
-		return &stageError{tolerance.KeyConverter, sh.keyClass, err}
+		return &tolerance.StageError{Stage: tolerance.KeyConverter, Class: sh.keyClass, Err: err}
 	}
 	if r.ValueSchema, r.Value, err = sh.value.Decode(&sh.msg, kr.Value); err != nil {
-		return &stageError{tolerance.ValueConverter, sh.valueClass, err}
+		return &tolerance.StageError{Stage: tolerance.ValueConverter, Class: sh.valueClass, Err: err}
 	}
 	if len(kr.Headers) > 0 {
 		r.Headers = make([]schema.Header, 0, len(kr.Headers))
 		for _, h := range kr.Headers {
 			s, v, err := sh.header.DecodeHeader(kr.Topic, h.Key, h.Value)
 			if err != nil {
-				return &stageError{tolerance.HeaderConverter, sh.headerClass, fmt.Errorf("header %q: %w", h.Key, err)}
+				return &tolerance.StageError{Stage: tolerance.HeaderConverter, Class: sh.headerClass, Err: fmt.Errorf("header %q: %w", h.Key, err)}
 			}
 			r.Headers = append(r.Headers, schema.Header{Key: h.Key, Schema: s, Value: v})
 		}

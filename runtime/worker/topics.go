@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -31,7 +32,13 @@ type topics struct {
 	last string // of the goroutine that produces: the topic it used last
 
 	mu    sync.Mutex // guards known
-	known map[string]int32
+	known map[string]limits
+}
+
+// limits are what a topic takes.
+type limits struct {
+	batch int32 // bytes
+	keyed bool
 }
 
 // ensure makes the topic where it does not exist.
@@ -40,12 +47,12 @@ func (t *topics) ensure(ctx context.Context, name string) error {
 	_, ok := t.known[name]
 	t.mu.Unlock()
 	if !ok {
-		most, err := t.look(ctx, name)
+		l, err := t.look(ctx, name)
 		if err != nil {
 			return err
 		}
 		t.mu.Lock()
-		t.known[name] = most
+		t.known[name] = l
 		t.mu.Unlock()
 	}
 	t.used.topic(name)
@@ -53,7 +60,7 @@ func (t *topics) ensure(ctx context.Context, name string) error {
 	return nil
 }
 
-func (t *topics) look(ctx context.Context, name string) (most int32, err error) {
+func (t *topics) look(ctx context.Context, name string) (_ limits, err error) {
 	details, err := t.admin.ListTopics(ctx, name)
 	if err == nil {
 		err = details[name].Err
@@ -62,7 +69,7 @@ func (t *topics) look(ctx context.Context, name string) (most int32, err error) 
 	case errors.Is(err, kerr.UnknownTopicOrPartition):
 		partitions, replication, configs, err := t.as.Of(name)
 		if err != nil {
-			return 0, err
+			return limits{}, err
 		}
 		r, err := t.admin.CreateTopic(ctx, partitions, replication, configs, name)
 		switch {
@@ -70,50 +77,64 @@ func (t *topics) look(ctx context.Context, name string) (most int32, err error) 
 			t.lg.Info("topic made", "topic", name)
 			// The client that writes asks a cluster once and then not for seconds.
 			if err := t.await(ctx, name); err != nil {
-				return 0, connectors.Retriable(err)
+				return limits{}, connectors.Retriable(err)
 			}
 		case errors.Is(err, kerr.InvalidReplicationFactor), errors.Is(err, kerr.InvalidConfig), errors.Is(err, kerr.InvalidPartitions):
-			return 0, connectors.BadConfig(fmt.Errorf("make topic %s as topic.creation.* says: %w %s", name, err, r.ErrMessage))
+			return limits{}, connectors.BadConfig(fmt.Errorf("make topic %s as topic.creation.* says: %w %s", name, err, r.ErrMessage))
 		case errors.Is(err, kerr.TopicAlreadyExists):
 		case kerr.IsRetriable(err):
-			return 0, connectors.Retriable(fmt.Errorf("make topic %s: %w", name, err))
+			return limits{}, connectors.Retriable(fmt.Errorf("make topic %s: %w", name, err))
 		case r.ErrMessage != "":
-			return 0, fmt.Errorf("make topic %s: %w: %s", name, err, r.ErrMessage)
+			return limits{}, fmt.Errorf("make topic %s: %w: %s", name, err, r.ErrMessage)
 		default:
-			return 0, fmt.Errorf("make topic %s: %w", name, err)
+			return limits{}, fmt.Errorf("make topic %s: %w", name, err)
 		}
 	case err != nil && ctx.Err() != nil:
-		return 0, ctx.Err()
+		return limits{}, ctx.Err()
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.InvalidTopicException):
-		return 0, fmt.Errorf("look at topic %s: %w", name, err)
+		return limits{}, fmt.Errorf("look at topic %s: %w", name, err)
 	case err != nil:
-		return 0, connectors.Retriable(fmt.Errorf("look at topic %s: %w", name, err))
+		return limits{}, connectors.Retriable(fmt.Errorf("look at topic %s: %w", name, err))
 	}
 	configs, err := t.admin.DescribeTopicConfigs(ctx, name)
+	l := limits{}
 	if err == nil && len(configs) == 1 && configs[0].Err == nil {
 		for _, c := range configs[0].Configs {
-			if c.Key == "max.message.bytes" {
+			switch c.Key {
+			case "max.message.bytes":
 				if n, err := strconv.ParseInt(c.MaybeValue(), 10, 32); err == nil {
-					return int32(n), nil
+					l.batch = int32(n)
 				}
+			case "cleanup.policy":
+				l.keyed = strings.Contains(c.MaybeValue(), "compact")
 			}
 		}
 	}
 	if ctx.Err() != nil {
-		return 0, ctx.Err()
+		return limits{}, ctx.Err()
 	}
-	t.lg.Info("the largest batch of a topic is unknown; the usual one is assumed", "topic", name, "bytes", defaultMaxMessage)
-	return defaultMaxMessage, nil
+	if l.batch == 0 {
+		t.lg.Info("the largest batch of a topic is unknown; the usual one is assumed", "topic", name, "bytes", defaultMaxMessage)
+		l.batch = defaultMaxMessage
+	}
+	return l, nil
 }
 
 // limit is the size of a topic's largest batch.
 func (t *topics) limit(name string) int32 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if n, ok := t.known[name]; ok {
-		return n
+	if l, ok := t.known[name]; ok {
+		return l.batch
 	}
 	return defaultMaxMessage
+}
+
+// keyed reports whether a topic takes records with a key alone, as compacted ones do.
+func (t *topics) keyed(name string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.known[name].keyed
 }
 
 // partitioner is Java's, but for records whose partition is given.

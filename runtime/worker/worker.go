@@ -445,7 +445,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	if err := wrong(errs); err != nil {
 		return err
 	}
-	tops := &topics{admin: w.cfg.Log.Admin(), await: w.cfg.Log.AwaitTopic, lg: cc.Log, known: map[string]int32{}, used: w.usedBy(spec.ID)}
+	tops := &topics{admin: w.cfg.Log.Admin(), await: w.cfg.Log.AwaitTopic, lg: cc.Log, known: map[string]limits{}, used: w.usedBy(spec.ID)}
 	if w.cfg.Worker.TopicCreation {
 		if tops.as, errs = settings.NewTopicCreation(settings.TopicCreationGroups.Get(v), spec.Connector); len(errs) > 0 {
 			return wrong(errs)
@@ -637,7 +637,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		if err := w.makeDeadLetterTopic(ctx, tol); err != nil {
 			return err
 		}
-		tops := &topics{admin: w.cfg.Log.Admin(), await: w.cfg.Log.AwaitTopic, lg: cc.Log, known: map[string]int32{}}
+		tops := &topics{admin: w.cfg.Log.Admin(), await: w.cfg.Log.AwaitTopic, lg: cc.Log, known: map[string]limits{}}
 		if err := tops.ensure(ctx, tol.DeadLetterTopic); err != nil {
 			return err
 		}
@@ -657,7 +657,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	op := tolerance.New(tol, spec.ID.String(), cc.Log, letters)
 	t.Meter.operates(op, letters)
 	cc.Report = func(ctx context.Context, r schema.Record, cause error) error {
-		f := tolerance.Failure{Stage: tolerance.TaskPut, Class: info.Class, Origin: r.Origin, Err: cause}
+		f := tolerance.Failure{Stage: tolerance.TaskPut, Class: sinkTaskClass, Origin: r.Origin, Err: cause}
 		if r.Origin != nil {
 			f.Where = whereOf(r.Origin)
 		}
@@ -704,6 +704,9 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	t.state(running(t.gate.closed()), nil)
 	return s.run(ctx, hard)
 }
+
+// sinkTaskClass is the class that Connect names for what a sink reports.
+const sinkTaskClass = "org.apache.kafka.connect.sink.SinkTask"
 
 // makeDeadLetterTopic makes the topic with one partition where it does not exist.
 func (w *Worker) makeDeadLetterTopic(ctx context.Context, tol tolerance.Config) error {
