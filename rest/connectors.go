@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 
 	"millrace/runtime"
@@ -76,13 +75,13 @@ func (s *Server) connectors(r *http.Request) (any, error) {
 			e.Info = infoBody(info)
 		}
 		if slices.Contains(expand, "status") {
-			status, err := s.herder.Status(r.Context(), name)
+			body, err := s.status(r, name)
 			if errors.As(err, &gone) {
 				continue
 			} else if err != nil {
 				return nil, err
 			}
-			e.Status = newStatusBody(status, detailed(r))
+			e.Status = body
 		}
 		out[name] = e
 	}
@@ -272,68 +271,6 @@ func (s *Server) restartConnector(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer{status: http.StatusAccepted, body: newStatusBody(status, detailed(r))}, nil
-}
-
-func (s *Server) connectorStatus(r *http.Request) (any, error) {
-	name, err := param(r, "name")
-	if err != nil {
-		return nil, err
-	}
-	status, err := s.herder.Status(r.Context(), name)
-	if err != nil {
-		return nil, err
-	}
-	return newStatusBody(status, detailed(r)), nil
-}
-
-// detailed reports whether the client asked for what goes beyond Connect's answers.
-func detailed(r *http.Request) bool { return r.URL.Query().Get("detail") == "full" }
-
-// statusBody is a connector's status as Connect shows it.
-type statusBody struct {
-	Name      string       `json:"name"`
-	Connector partBody     `json:"connector"`
-	Tasks     []taskBody   `json:"tasks"`
-	Type      runtime.Type `json:"type"`
-}
-
-type taskBody struct {
-	ID int `json:"id"`
-	partBody
-}
-
-type partBody struct {
-	State    runtime.State `json:"state"`
-	WorkerID string        `json:"worker_id"`
-	Version  string        `json:"version,omitempty"`
-	Trace    string        `json:"trace,omitempty"`
-	*detailBody
-}
-
-// detailBody is what ?detail=full adds.
-type detailBody struct {
-	Reason   *runtime.FailureDetail `json:"reason,omitempty"`
-	Restarts int                    `json:"restarts"`
-	Next     *time.Time             `json:"next_restart,omitempty"`
-}
-
-func newPartBody(p runtime.PartStatus, detail bool) partBody {
-	b := partBody{State: p.State, WorkerID: p.WorkerID, Version: p.Version, Trace: p.Trace}
-	if detail {
-		b.detailBody = &detailBody{Reason: p.Failure, Restarts: p.Restarts}
-		if !p.Next.IsZero() {
-			next := p.Next.UTC()
-			b.Next = &next
-		}
-	}
-	return b
-}
-
-func newStatusBody(st runtime.Status, detail bool) *statusBody {
-	b := &statusBody{Name: st.Name, Type: st.Type, Connector: newPartBody(st.Connector, detail), Tasks: []taskBody{}}
-	for _, t := range st.Tasks {
-		b.Tasks = append(b.Tasks, taskBody{t.ID, newPartBody(t.PartStatus, detail)})
-	}
-	return b
+	body, err := newStatusBody(status, detailed(r))
+	return answer{status: http.StatusAccepted, body: body}, err
 }

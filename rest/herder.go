@@ -20,6 +20,9 @@ type Herder interface {
 	Tasks(ctx context.Context, name string) ([]runtime.TaskInfo, error)
 	Status(ctx context.Context, name string) (runtime.Status, error)
 	TaskStatus(ctx context.Context, id runtime.TaskID) (runtime.TaskStatus, error)
+	// StatusDetail and TaskStatusDetail are these with the progress of the worker's own tasks.
+	StatusDetail(ctx context.Context, name string) (runtime.Status, error)
+	TaskStatusDetail(ctx context.Context, id runtime.TaskID) (runtime.TaskStatus, error)
 	Offsets(ctx context.Context, name string) ([]runtime.OffsetInfo, error)
 	// AlterOffsets and ResetOffsets change the offsets of a stopped connector. done says
 	// that the connector keeps none of its own elsewhere.

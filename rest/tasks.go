@@ -37,18 +37,6 @@ func taskID(r *http.Request) (runtime.TaskID, error) {
 	return runtime.TaskID{Connector: name, Task: int(n)}, nil
 }
 
-func (s *Server) taskStatus(r *http.Request) (any, error) {
-	id, err := taskID(r)
-	if err != nil {
-		return nil, err
-	}
-	st, err := s.herder.TaskStatus(r.Context(), id)
-	if err != nil {
-		return nil, err
-	}
-	return taskBody{st.ID, newPartBody(st.PartStatus, detailed(r))}, nil
-}
-
 func (s *Server) restartTask(r *http.Request) (any, error) {
 	id, err := taskID(r)
 	if err != nil {

@@ -103,18 +103,65 @@ type PartStatus struct {
 	WorkerID string
 	Version  string // of the plugin; "" where unknown
 	Trace    string // why it failed; "" otherwise
-	// What follows is shown only with detail.
-	Failure  *FailureDetail
-	Restarts int       // automatic restarts in a row
-	Next     time.Time // of the next automatic restart; zero for none
+	// What follows is shown only with detail. It is known of this worker's own parts alone.
+	Here     bool           // the part is this worker's: what follows is known
+	Since    time.Time      // of the state, or of the start that led to it; zero: unknown
+	Failure  *FailureDetail // why it failed; nil otherwise
+	Restarts int            // automatic restarts in a row
+	Most     int            // of them, until it is given up; 0: without end, or none at all
+	Next     time.Time      // of the next automatic restart; zero for none
+	GivesUp  time.Time      // when the last one is at the earliest; zero: never, or it has
+	Stall    *StallDetail   // a task that runs and gets no further
+	Progress *TaskProgress  // of a task; nil where it was not asked for, or never ran here
 }
 
-// FailureDetail is a failure of a declared reason.
+// FailureDetail is why a part failed. The code of a failure that no connector has
+// declared is UnknownReason.
 type FailureDetail struct {
-	Code    string `json:"code"`
-	Summary string `json:"summary"`
-	Remedy  string `json:"remedy,omitempty"`
-	Retry   string `json:"retry"` // "helps", "unknown", "never"
+	Code    string    `json:"code"`
+	Summary string    `json:"summary"`
+	Since   time.Time `json:"since"`
+	Remedy  string    `json:"remedy,omitempty"`
+	Retry   string    `json:"retry"` // "helps", "unknown", "never"
+}
+
+// UnknownReason is the code of a failure whose reason nobody has declared.
+const UnknownReason = "unknown"
+
+// StallDetail is why a task that runs gets no further.
+type StallDetail struct {
+	Code    string     `json:"code"`
+	Reason  string     `json:"reason"` // a sentence
+	Since   time.Time  `json:"since"`
+	Remedy  string     `json:"remedy"`
+	Restart *time.Time `json:"restart_at,omitempty"` // nil: it is not restarted for it
+}
+
+// TaskProgress is where a task is.
+type TaskProgress struct {
+	Moved   time.Time       // when it last got on
+	Lag     int64           // of a sink, records; -1: unknown
+	Offsets []OffsetInfo    // of a source: what is stored
+	Parts   []PartProgress  // of a sink
+	More    int             // offsets or partitions beyond those
+	Reading *SourceProgress // of a source that can tell
+}
+
+// SourceProgress is where a source reads, as it says itself.
+type SourceProgress struct {
+	Position string `json:"position"`
+	Behind   *int64 `json:"behind_bytes,omitempty"` // nil: unknown
+}
+
+// PartProgress is where a sink task is in a partition.
+type PartProgress struct {
+	Topic     string `json:"topic"`
+	Partition int32  `json:"partition"`
+	Position  int64  `json:"position"`            // of the next record to read
+	Done      int64  `json:"done"`                // behind what the target has taken
+	Committed *int64 `json:"committed,omitempty"` // nil: nothing is
+	End       *int64 `json:"end,omitempty"`       // of what may be read; nil: unknown
+	Lag       *int64 `json:"lag,omitempty"`       // End - Done
 }
 
 // OffsetInfo is the position of a source partition, or of a topic partition of a sink.

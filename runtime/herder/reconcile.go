@@ -47,7 +47,8 @@ type outcome struct {
 	next     time.Time // of the next one; zero for none
 	timer    *time.Timer
 	started  time.Time
-	failures int // ever; tells one failure from another
+	failed   time.Time // when err was
+	failures int       // ever; tells one failure from another
 }
 
 func (o *outcome) forget() {
@@ -423,7 +424,7 @@ func (h *Herder) failed(o *outcome, err error, c *store.Connector, again func())
 	if !o.started.IsZero() && time.Since(o.started) >= forgiven {
 		o.restarts = 0
 	}
-	o.err = err
+	o.err, o.failed = err, time.Now()
 	o.failures++
 	this := o.failures
 	if !h.cfg.Worker.AutoRestart || !wantsRestart(c.Config) {

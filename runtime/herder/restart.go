@@ -31,9 +31,23 @@ func nextRestart(err error, n int) (time.Duration, bool) {
 			return 0, false
 		}
 	}
-	d := most
-	if n < 20 && first<<n < most {
-		d = first << n
-	}
+	d := pause(first, most, n)
 	return d - time.Duration(rand.Int64N(int64(d)/10+1)), true
+}
+
+// pause is first doubled n times, up to most.
+func pause(first, most time.Duration, n int) time.Duration {
+	if n < 20 && first<<n < most {
+		return first << n
+	}
+	return most
+}
+
+// lastRestart is when the last restart of a part with an unmarked failure is at the
+// earliest, where the next one, its nth in a row counted from 0, is at next.
+func lastRestart(next time.Time, n int) time.Time {
+	for n++; n < unknownTimes; n++ {
+		next = next.Add(pause(unknownFirst, unknownMost, n) * 9 / 10)
+	}
+	return next
 }

@@ -40,7 +40,11 @@ type watchTask struct {
 func (h *Herder) watch(ctx context.Context) {
 	watches := map[runtime.TaskID]*worker.Watch{}
 	runs := map[runtime.TaskID]*worker.Task{}
-	wait := watchMost
+	usual := watchMost
+	if limit := h.cfg.Worker.StallTimeout; limit > 0 {
+		usual = max(watchLeast, min(usual, limit/10))
+	}
+	wait := usual
 	for {
 		timer := time.NewTimer(wait)
 		select {
@@ -49,7 +53,7 @@ func (h *Herder) watch(ctx context.Context) {
 			timer.Stop()
 			return
 		}
-		wait = watchMost
+		wait = usual
 		var tasks []watchTask
 		if h.peek(ctx, func() {
 			for id, s := range h.tasks {

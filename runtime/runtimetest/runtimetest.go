@@ -63,6 +63,22 @@ func Worker(t testing.TB, l *log.Log, p *runtime.Plugins, settings ...string) *h
 	return h
 }
 
+// WorkerLogging is Worker with a log of the test's own.
+func WorkerLogging(t testing.TB, l *log.Log, p *runtime.Plugins, lg *slog.Logger, settings ...string) *herder.Herder {
+	t.Helper()
+	h, err := openLogging(t, l, p, lg, settings...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { Close(t, h) })
+	select {
+	case <-h.Ready():
+	case <-time.After(Wait):
+		t.Fatal("the worker is not ready")
+	}
+	return h
+}
+
 // Start is Worker without waiting.
 func Start(t testing.TB, l *log.Log, p *runtime.Plugins, settings ...string) *herder.Herder {
 	t.Helper()
@@ -75,6 +91,11 @@ func Start(t testing.TB, l *log.Log, p *runtime.Plugins, settings ...string) *he
 }
 
 func open(t testing.TB, l *log.Log, p *runtime.Plugins, settings ...string) (*herder.Herder, error) {
+	t.Helper()
+	return openLogging(t, l, p, Logger(t), settings...)
+}
+
+func openLogging(t testing.TB, l *log.Log, p *runtime.Plugins, lg *slog.Logger, settings ...string) (*herder.Herder, error) {
 	t.Helper()
 	own := map[string]string{"offset.flush.interval.ms": "50", "heartbeat.interval.ms": "100"}
 	for i := 0; i+1 < len(settings); i += 2 {
@@ -91,7 +112,7 @@ func open(t testing.TB, l *log.Log, p *runtime.Plugins, settings ...string) (*he
 	ctx, cancel := context.WithTimeout(context.Background(), Wait)
 	defer cancel()
 	return herder.Open(ctx, herder.Config{
-		Log: l, Plugins: p, Worker: w, Files: files, Logger: Logger(t), AdvertisedURL: fmt.Sprintf("http://worker-%d:8083/", ports.Add(1)),
+		Log: l, Plugins: p, Worker: w, Files: files, Logger: lg, AdvertisedURL: fmt.Sprintf("http://worker-%d:8083/", ports.Add(1)),
 	})
 }
 

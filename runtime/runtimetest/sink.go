@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"millrace/connectors"
 	"millrace/schema"
@@ -27,8 +28,11 @@ type Sink struct {
 	Start func(parts []connectors.TopicPartition) (map[connectors.TopicPartition]int64, error)
 	// HoldFlush makes Flush return nothing.
 	HoldFlush atomic.Bool
-	Puts      atomic.Int64
-	Empty     atomic.Int64 // puts without records
+	// Slow is how long a Put of records takes, in nanoseconds. Meanwhile it says that it
+	// gets on.
+	Slow  atomic.Int64
+	Puts  atomic.Int64
+	Empty atomic.Int64 // puts without records
 
 	mu      sync.Mutex // guards the fields below
 	taken   []schema.Record
@@ -147,6 +151,14 @@ func (t *rememberingTask) Put(ctx context.Context, records []schema.Record) erro
 	t.s.Puts.Add(1)
 	if len(records) == 0 {
 		t.s.Empty.Add(1)
+	}
+	for end := time.Now().Add(time.Duration(t.s.Slow.Load())); len(records) > 0 && time.Now().Before(end); {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+			t.cc.Moving()
+		}
 	}
 	for i := range records {
 		r := &records[i]

@@ -47,6 +47,7 @@ type sinkTask struct {
 
 	calls chan *call
 	ended chan struct{}
+	dead  <-chan struct{}                    // closed when the run is abandoned
 	wake  atomic.Pointer[context.CancelFunc] // ends the poll that runs
 
 	parts   map[connectors.TopicPartition]*part
@@ -95,16 +96,32 @@ func (t *sinkTask) options() []kgo.Opt {
 		kgo.ConsumeResetOffset(kgo.NoResetOffset().AtStart()),                           // out of range is decided here, see place
 		kgo.KeepRetryableFetchErrors(),                                                  // damage on the broker's disk counts as retriable there, see fetchError
 		kgo.MetadataMaxAge(5 * time.Second), kgo.MetadataMinAge(500 * time.Millisecond), // topics may appear later
+		// What a call holds is its own: a run that is abandoned may still be at it when the client goes on.
 		kgo.AdjustFetchOffsetsFn(func(ctx context.Context, at map[string]map[int32]kgo.Offset) (map[string]map[int32]kgo.Offset, error) {
-			return at, t.ask(ctx, &call{open: at})
+			own := make(map[string]map[int32]kgo.Offset, len(at))
+			for topic, ps := range at {
+				own[topic] = maps.Clone(ps)
+			}
+			if err := t.ask(ctx, &call{open: own}); err != nil {
+				return at, err
+			}
+			return own, nil
 		}),
 		kgo.OnPartitionsRevoked(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) {
-			_ = t.ask(ctx, &call{gone: gone}) // what failed there fails the task
+			_ = t.ask(ctx, &call{gone: cloned(gone)}) // what failed there fails the task
 		}),
 		kgo.OnPartitionsLost(func(ctx context.Context, _ *kgo.Client, gone map[string][]int32) {
-			_ = t.ask(ctx, &call{gone: gone, lost: true})
+			_ = t.ask(ctx, &call{gone: cloned(gone), lost: true})
 		}),
 	}
+}
+
+func cloned(gone map[string][]int32) map[string][]int32 {
+	out := make(map[string][]int32, len(gone))
+	for topic, ps := range gone {
+		out[topic] = slices.Clone(ps)
+	}
+	return out
 }
 
 // ask has run's goroutine serve a call and waits for it.
@@ -113,6 +130,8 @@ func (t *sinkTask) ask(ctx context.Context, c *call) error {
 	select {
 	case t.calls <- c:
 	case <-t.ended:
+		return errEnded
+	case <-t.dead:
 		return errEnded
 	case <-ctx.Done():
 		return ctx.Err()
@@ -124,6 +143,8 @@ func (t *sinkTask) ask(ctx context.Context, c *call) error {
 	case err := <-c.result:
 		return err
 	case <-t.ended:
+		return errEnded
+	case <-t.dead: // its goroutine may hang in the connector: the group must not wait for that
 		return errEnded
 	}
 }

@@ -174,7 +174,8 @@ func (w *Watch) judge(kind runtime.Type, s sample) *Stall {
 		return w.judgeSink(s, was)
 	}
 	var found oldest
-	w.stillWork = still(s.acked != was.acked || s.shaped != was.shaped || s.emitted != was.emitted, w.stillWork, s.now)
+	// A source that still emits proves nothing: what it emits piles up for a while.
+	w.stillWork = still(s.acked != was.acked || was.emitted <= was.acked, w.stillWork, s.now)
 	if n := s.emitted - s.acked; n > 0 {
 		if s.shaped > s.acked {
 			found.add(stallLog, w.stillWork, "%d batches wait for the log to take them", n)

@@ -675,7 +675,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	s := &sinkTask{
 		admin: w.cfg.Log.Admin(), sink: t.Meter.sink(task, act), meter: t.Meter, activity: act, gate: t.gate, shaper: sh, letters: letters, used: w.usedBy(spec.ID),
 		reset: "earliest", every: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
-		calls: make(chan *call, 8), ended: make(chan struct{}), parts: map[connectors.TopicPartition]*part{},
+		calls: make(chan *call, 8), ended: make(chan struct{}), dead: hard.Done(), parts: map[connectors.TopicPartition]*part{},
 	}
 	if overrides.AutoOffsetReset != "" {
 		s.reset = overrides.AutoOffsetReset
