@@ -7,23 +7,36 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-chi/chi/v5"
 )
 
 // guard is what every request passes before its route: the Host check, the check
-// for foreign pages, the limits and our name.
+// for foreign pages, the sign-in, the limits and our name.
 func (s *Server) guard(c Config, next http.Handler) http.Handler {
-	cross := http.NewCrossOriginProtection()
+	cross, pages := http.NewCrossOriginProtection(), newCORS(c.REST)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", "Millrace")
+		for _, rule := range c.REST.Headers {
+			rule.Apply(w.Header(), time.Now())
+		}
 		if c.CheckHost && !hostAllowed(r.Host, c.AllowedHosts) {
 			writeError(w, &statusError{http.StatusForbidden, fmt.Sprintf(
 				"The Host header %q names neither this machine's loopback address nor the advertised host; use one of them", r.Host)})
 			return
 		}
-		if err := cross.Check(r); err != nil {
-			writeError(w, &statusError{http.StatusForbidden, "A page of another origin may not change anything here: " + err.Error()})
+		if pages.answer(w, r) {
+			return
+		}
+		if err := cross.Check(r); err != nil && !pages.named(r.Header.Get("Origin")) {
+			writeError(w, &statusError{http.StatusForbidden, "A page of another origin may not change anything here: " + err.Error() +
+				"; the worker's access.control.allow.origin names those that may"})
+			return
+		}
+		if c.Users != nil && !internalCall(r.Method, r.URL.EscapedPath()) && !s.signedIn(c.Users, r) {
+			w.Header().Set("WWW-Authenticate", challenge)
+			writeError(w, &statusError{http.StatusUnauthorized, "User cannot access the resource."})
 			return
 		}
 		if admin := isAdmin(r.URL.EscapedPath()); c.Part == NoAdmin && admin || c.Part == OnlyAdmin && !admin {
@@ -33,6 +46,12 @@ func (s *Server) guard(c Config, next http.Handler) http.Handler {
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// signedIn reports whether a request comes with a user's name and password.
+func (s *Server) signedIn(users *Users, r *http.Request) bool {
+	name, password, ok := r.BasicAuth()
+	return ok && users.SignsIn(r.Context(), name, password)
 }
 
 // isAdmin reports whether a path is one of the administrative calls.

@@ -2,6 +2,7 @@ package rest
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"millrace/runtime"
+	"millrace/schema/config/javatls"
 )
 
 // Listeners are the API's open ports. They are served once the worker is there.
@@ -23,6 +25,7 @@ type Listeners struct {
 	advertised string
 	names      []string // hosts by which clients may call
 	worker     runtime.RESTConfig
+	users      *Users // who must sign in; nil: nobody must
 	lg         *slog.Logger
 }
 
@@ -53,6 +56,11 @@ func Listen(c runtime.RESTConfig, lg *slog.Logger) (_ *Listeners, err error) {
 			ls.Close()
 		}
 	}()
+	if c.UsersFile != "" {
+		if ls.users, err = OpenUsers(c.UsersFile, lg); err != nil {
+			return nil, fmt.Errorf("rest.auth.file: %w", err)
+		}
+	}
 	part := AllRoutes
 	if c.AdminListeners != nil {
 		part = NoAdmin
@@ -79,9 +87,29 @@ func (ls *Listeners) open(at runtime.ListenerAddr, part Part) error {
 		key = "admin.listeners"
 	}
 	loopback := ofThisMachine(at.Host)
-	if !loopback && !ls.worker.Insecure {
-		return fmt.Errorf("%s=%s (--rest): others can reach this address and nobody would have to sign in; "+
-			"use a loopback address, or allow it with insecure=true in the worker's properties (--config insecure=true)", key, at)
+	var secure *javatls.Material
+	if at.Scheme == "https" {
+		var err error
+		if secure, err = ls.worker.TLS(part == OnlyAdmin, ls.lg); err != nil {
+			return fmt.Errorf("%s=%s: %w", key, at, err)
+		}
+		secure.Expired()
+	}
+	certified := false
+	if secure != nil {
+		_, certified = secure.AsksClients()
+	}
+	switch {
+	case loopback || certified:
+	case ls.users != nil && secure == nil:
+		ls.lg.Warn("passwords of those who sign in at this listener can be read on the way: use https, here or at a proxy before it", "listener", at.String())
+	case ls.users != nil:
+	case !ls.worker.Insecure:
+		return fmt.Errorf("%s=%s (--rest): others can reach this address and nobody would have to sign in; use a loopback address, "+
+			"let users sign in with rest.auth=basic and rest.auth.file, ask for certificates with listeners.https.ssl.client.auth=required, "+
+			"or allow it with insecure=true in the worker's properties (--config insecure=true)", key, at)
+	default:
+		ls.lg.Warn("whoever reaches this listener may see and change everything (insecure=true)", "listener", at.String())
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(at.Host, strconv.Itoa(at.Port)))
 	switch {
@@ -89,6 +117,11 @@ func (ls *Listeners) open(at runtime.ListenerAddr, part Part) error {
 		return fmt.Errorf("the REST API's address %s is in use, by another worker perhaps; choose another with --rest, as in --rest 127.0.0.1:8084, or with %s", at.HostPort(), key)
 	case err != nil:
 		return fmt.Errorf("the REST API's address %s (--rest or %s): %w", at.HostPort(), key, err)
+	}
+	if secure != nil {
+		c := secure.ListenerTLS()
+		c.NextProtos = []string{"http/1.1"}
+		l = tls.NewListener(l, c)
 	}
 	ls.list = append(ls.list, listener{Listener: l, scheme: at.Scheme, loopback: loopback, only: part})
 	return nil
@@ -149,6 +182,9 @@ func (ls *Listeners) Advertised() string { return ls.advertised }
 // URL is where this machine's clients find the API, without a slash at its end.
 func (ls *Listeners) URL() string { return ls.list[0].scheme + "://" + ls.list[0].Addr().String() }
 
+// SignIn reports whether users must sign in.
+func (ls *Listeners) SignIn() bool { return ls.users != nil }
+
 // Loopback reports whether nobody outside of this machine reaches any of the listeners.
 func (ls *Listeners) Loopback() bool {
 	for _, l := range ls.list {
@@ -165,7 +201,7 @@ func (ls *Listeners) Serve(ctx context.Context, c Config) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for _, l := range ls.list {
 		c := c
-		c.Part, c.CheckHost, c.AllowedHosts = l.only, l.loopback, ls.names
+		c.Part, c.CheckHost, c.AllowedHosts, c.REST, c.Users = l.only, l.loopback && ls.users == nil, ls.names, ls.worker, ls.users
 		g.Go(func() error { return New(c).Serve(ctx, l) })
 	}
 	return g.Wait()

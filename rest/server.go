@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"sync/atomic"
 	"time"
+
+	"millrace/runtime"
 )
 
 // Config is what a Server needs.
@@ -22,6 +24,10 @@ type Config struct {
 	// GET /?detail=full tells it, so that a command line needs one address.
 	Kafka string
 	Part  Part // which routes are served
+	// REST is what the worker's settings say of pages of other origins and of headers.
+	REST runtime.RESTConfig
+	// Users must sign in. Nil: nobody must.
+	Users *Users
 	// Metrics serves GET /metrics. Nil: there is no such route.
 	Metrics http.Handler
 }
@@ -55,6 +61,7 @@ const (
 	maxBody        = 8 << 20
 	maxHeader      = 64 << 10
 	shutdownGrace  = 5 * time.Second
+	maxConnections = 1024 // at a listener; further ones are closed
 )
 
 // Serve answers requests on l until ctx ends, then finishes those under way within
@@ -64,6 +71,17 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
 		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.lg.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
+	}
+	var open atomic.Int64
+	srv.ConnState = func(c net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			if open.Add(1) > maxConnections {
+				c.Close()
+			}
+		case http.StateClosed, http.StateHijacked:
+			open.Add(-1)
+		}
 	}
 	done := make(chan error, 1)
 	go func() { done <- srv.Serve(l) }()

@@ -58,7 +58,6 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
 		"plugin.discovery":          "plugins are part of the binary",
-		"rest.extension.classes":    "Java classes cannot be loaded; rest.auth guards the API",
 		"metric.reporters":          "GET /metrics serves all metrics",
 		"metrics.num.samples":       "what is measured of late covers two windows of 30 s",
 		"metrics.sample.window.ms":  "what is measured of late covers two windows of 30 s",
@@ -159,12 +158,14 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		KeyConverter: string(keyConverter.Get(v)), ValueConverter: string(valueConverter.Get(v)), HeaderConverter: string(headerConverter.Get(v)),
 		AutoRestart: autoRestart.Get(v), StallTimeout: stallTimeout.Get(v), MetricNames: metricNames.Get(v),
 		FileRoots:  fileRoots.Get(v),
-		REST:       parseREST(v),
 		Properties: maps.Clone(properties),
 	}
 	logConfig, wrong := parseLog(v, c.Properties)
 	c.Log = logConfig
 	errs = append(errs, wrong...)
+	var restErrs []*config.Error
+	c.REST, restErrs = parseREST(v)
+	errs = append(errs, restErrs...)
 	if len(errs) == 0 && c.Heartbeat >= c.SessionTimeout {
 		errs = append(errs, heartbeat.Errorf(v, "must be shorter than session.timeout.ms (%d); a third of it is usual", c.SessionTimeout.Milliseconds()))
 	}
