@@ -3,7 +3,7 @@
 // topics over the Kafka protocol, as any other client, and prints a figure only after what was read back from the topic
 // equals the table.
 //
-//	bench [-check] [-only "start stream snapshot"] [-pairs 3] [-rows N] [-updates N] [-out FILE]
+//	bench [-check] [-only "start stream snapshot log"] [-pairs 3] [-rows N] [-updates N] [-log-records N] [-log-gb N] [-out FILE]
 //
 // make bench runs it. RESULTS.md beside it is the output of its last good run.
 package main
@@ -32,9 +32,29 @@ type bench struct {
 	bin           string
 	pairs         int
 	rows, updates int
+	logRecords    int // of Java's performance tools
+	logGB         int // stored for "much is stored"
 	out           io.Writer
 	dir           string
 	failed        []string // figures below what is promised
+}
+
+// part is something that is measured on its own.
+type part struct {
+	name string
+	run  func(context.Context) error
+}
+
+func (b *bench) logParts() []part {
+	return []part{{"log-java", b.logJava}, {"log-sync", b.logSync}, {"log-latency", b.logLatency}, {"log-memory", b.logMemory}, {"log-idle", b.logIdle},
+		{"log-restart", b.logRestart}, {"log-kill", b.logKill}, {"log-stored", b.logStored}}
+}
+
+func logParts() (names []string) {
+	for _, p := range new(bench).logParts() {
+		names = append(names, p.name)
+	}
+	return names
 }
 
 func main() {
@@ -43,7 +63,9 @@ func main() {
 	flag.IntVar(&b.pairs, "pairs", 3, "pairs of ours and the peer's, for the medians")
 	flag.IntVar(&b.rows, "rows", 1_000_000, "rows of the table")
 	flag.IntVar(&b.updates, "updates", 500_000, "row updates to stream, in transactions of 1,000")
-	only := flag.String("only", "start encode stream snapshot", "what to measure")
+	flag.IntVar(&b.logRecords, "log-records", 1_000_000, "records of 100 B that Java's clients write and read; a quarter of them of 1 KB")
+	flag.IntVar(&b.logGB, "log-gb", 20, "GiB stored in log-stored; they are removed afterwards")
+	only := flag.String("only", "start encode stream snapshot log", "what to measure: start encode stream snapshot, and of the log "+strings.Join(logParts(), " ")+", or log for all of these")
 	check := flag.Bool("check", false, "fail below the promised figures")
 	out := flag.String("out", "", "a file that gets the output as well, as Markdown")
 	flag.Parse()
@@ -66,18 +88,19 @@ func (b *bench) main(ctx context.Context, only []string, check bool, out string)
 	b.dir = dir.Path
 	defer func() { err = errors.Join(err, dir.Remove()) }()
 	b.header()
-	for _, part := range []struct {
-		name string
-		run  func(context.Context) error
-	}{{"start", b.start}, {"encode", b.encode}, {"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}} {
-		if part.name == "postgres" && !slices.Contains(only, "stream") && !slices.Contains(only, "snapshot") {
+	if slices.Contains(only, "log") {
+		only = append(only, logParts()...)
+	}
+	parts := []part{{"start", b.start}, {"encode", b.encode}, {"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}}
+	for _, p := range append(parts, b.logParts()...) {
+		if p.name == "postgres" && !slices.Contains(only, "stream") && !slices.Contains(only, "snapshot") {
 			continue
 		}
-		if part.name != "postgres" && !slices.Contains(only, part.name) {
+		if p.name != "postgres" && !slices.Contains(only, p.name) {
 			continue
 		}
-		if err := part.run(ctx); err != nil {
-			return err
+		if err := p.run(ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
 	for _, f := range b.failed {
