@@ -16,6 +16,7 @@ type memLog struct {
 	end     int64
 	durable int64
 	held    bool  // nothing becomes durable until sync is called
+	single  bool  // each record has a batch of its own, so that a crash can come between any two
 	refuse  error // of Append
 	offline error // of AfterDurable
 	waits   []memWait
@@ -35,6 +36,9 @@ func (l *memLog) Append(batches []batch.View, o store.AppendOpts) (store.Appende
 		return store.Appended{}, l.refuse
 	}
 	base := l.end
+	if l.single {
+		batches = singles(batches)
+	}
 	for _, b := range batches {
 		b = slices.Clone(b)
 		b.SetBaseOffset(l.end)
@@ -45,6 +49,23 @@ func (l *memLog) Append(batches []batch.View, o store.AppendOpts) (store.Appende
 		l.durable = l.end
 	}
 	return store.Appended{Base: base, End: l.end}, nil
+}
+
+// singles takes batches apart, except those of transactions.
+func singles(batches []batch.View) (out []batch.View) {
+	for _, b := range batches {
+		if b.Transactional() {
+			out = append(out, b)
+			continue
+		}
+		for r, err := range b.Records() {
+			if err != nil {
+				panic(err) // the coordinator's own
+			}
+			out = append(out, batch.Build(batch.Options{}, batch.Record{Timestamp: r.Timestamp, Key: r.Key, Value: r.Value}))
+		}
+	}
+	return out
 }
 
 func (l *memLog) AfterDurable(end int64, done func(error)) {
@@ -80,7 +101,7 @@ func (l *memLog) settle(change func()) {
 func (l *memLog) crash(keep int) *memLog {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	after := &memLog{held: l.held}
+	after := &memLog{held: l.held, single: l.single}
 	for _, b := range l.batches {
 		if b.BaseOffset() >= l.durable {
 			if keep == 0 {
