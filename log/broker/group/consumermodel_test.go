@@ -61,7 +61,7 @@ type consumerWorld struct {
 	ms     []*reader
 	// rebalance is how long members may take to give up; longer or shorter than a session.
 	rebalance time.Duration
-	nextID int
+	nextID    int
 
 	epoch int32           // the highest that anybody was told
 	acked map[int32]int64 // by partition of topic t: newest acknowledged commit
