@@ -344,7 +344,7 @@ func TestLagOfASinkThatDoesNotRead(t *testing.T) {
 	Create(t, h, "d", "connector.class", "Numbers", "topic", "n", "count", "5")
 	AwaitState(t, h, "to", 0, runtime.Failed)
 	Create(t, h, "e", "connector.class", "Numbers", "topic", "n", "count", "3")
-	Until(t, "the lag of a failed sink", func() bool { return lag() == 8 })
+	Until(t, "the lag of a failed sink", func() bool { return lag() >= 8 }) // and the ends of transactions
 	if n, ok := series(scrape(t, h), "kafka_connect_sink_task_partition_count", "connector", "to"); !ok || n != 0 {
 		t.Errorf("a failed task has %s partitions", strconv.FormatFloat(n, 'f', -1, 64))
 	}
