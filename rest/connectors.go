@@ -3,10 +3,8 @@ package rest
 import (
 	"errors"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"unicode"
 
 	"millrace/runtime"
 	"millrace/schema"
@@ -109,7 +107,7 @@ func (s *Server) createConnector(r *http.Request) (any, error) {
 		return nil, err
 	}
 	name := strings.TrimSpace(body.Name)
-	if err := nameConfig(name, config); err != nil {
+	if err := s.checkName(r, name, config); err != nil {
 		return nil, err
 	}
 	return s.put(r, name, config, initial, false)
@@ -128,7 +126,7 @@ func (s *Server) putConnectorConfig(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := nameConfig(name, config); err != nil {
+	if err := s.checkName(r, name, config); err != nil {
 		return nil, err
 	}
 	return s.put(r, name, config, "", true)
@@ -166,35 +164,6 @@ func (s *Server) put(r *http.Request, name string, config map[string]string, ini
 		}
 	}
 	return a, nil
-}
-
-// nameConfig puts the connector's name into its configuration. One that names
-// another connector, and a name that no URL, log line or frame can hold, are refused.
-func nameConfig(name string, config map[string]string) error {
-	if in, ok := config["name"]; ok && in != name {
-		return runtime.BadRequest("Connector name configuration (%s) doesn't match connector name in the URL (%s)", in, name)
-	}
-	if i := strings.IndexFunc(name, unicode.IsControl); i >= 0 {
-		return runtime.BadRequest("Connector configuration is invalid and contains the following 1 error(s):\n"+
-			"Invalid value %q for configuration name: String may not contain control sequences but had the following ASCII chars: at byte %d\n"+
-			"You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`", name, i)
-	}
-	if len(name) > runtime.MaxNameBytes {
-		return runtime.BadRequest("Connector configuration is invalid and contains the following 1 error(s):\n"+
-			"Invalid value %.40q… for configuration name: a name has at most %d bytes, this one has %d\n"+
-			"You can also find the above list of errors at the endpoint `/connector-plugins/{connectorType}/config/validate`", name, runtime.MaxNameBytes, len(name))
-	}
-	config["name"] = name
-	return nil
-}
-
-// pathName is a name as a path holds it. A name of dots alone is encoded too, or
-// clients would take it for a step up.
-func pathName(name string) string {
-	if strings.Trim(name, ".") == "" {
-		return strings.Repeat("%2E", len(name))
-	}
-	return url.PathEscape(name)
 }
 
 func initialState(text *string) (runtime.TargetState, error) {

@@ -26,6 +26,8 @@ func (f fakeHerder) PutConfig(_ context.Context, name string, config map[string]
 	return info, true, err
 }
 
+func (f fakeHerder) Connectors(context.Context) ([]string, error) { return nil, nil }
+
 func (f fakeHerder) Delete(_ context.Context, name string) error { return f.delete(name) }
 
 func newTestServer(t *testing.T, h Herder) *httptest.Server {

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-chi/chi/v5"
+
 	"millrace/runtime"
 )
 
@@ -37,6 +39,7 @@ type Server struct {
 	herder      Herder
 	lg          *slog.Logger
 	metrics     http.Handler
+	mux         *chi.Mux
 	kafka       string       // address of the log
 	description []byte       // of the API
 	bodies      atomic.Int64 // bytes of bodies in memory, beyond what each has free
@@ -51,7 +54,8 @@ func New(c Config) *Server {
 	if s.description, err = describeAPI(ops); err != nil {
 		panic("rest: " + err.Error()) // a mistake in our own table
 	}
-	s.Handler = s.guard(c, s.routes(ops))
+	s.mux = s.routes(ops)
+	s.Handler = s.guard(c, s.mux)
 	return s
 }
 

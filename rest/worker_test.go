@@ -94,3 +94,5 @@ func ourPlugins() map[string]bool {
 	}
 	return out
 }
+
+func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
