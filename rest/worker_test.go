@@ -8,6 +8,7 @@ import (
 
 	"millrace/connectors/file"
 	"millrace/connectors/postgres"
+	"millrace/log"
 	"millrace/log/logtest"
 	"millrace/rest"
 	"millrace/runtime"
@@ -22,6 +23,7 @@ import (
 type worker struct {
 	url string
 	dir string // its files
+	log *log.Log
 }
 
 func startWorker(t *testing.T) *worker {
@@ -53,7 +55,8 @@ func startWorkerWith(t *testing.T, properties map[string]string, lg *slog.Logger
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	h, err := herder.Open(t.Context(), herder.Config{Log: logtest.New(t), Plugins: table, Worker: loaded.Worker, Providers: loaded.Providers, Files: roots, Logger: lg, AdvertisedURL: "http://127.0.0.1:18083/"})
+	l := logtest.New(t)
+	h, err := herder.Open(t.Context(), herder.Config{Log: l, Plugins: table, Worker: loaded.Worker, Providers: loaded.Providers, Files: roots, Logger: lg, AdvertisedURL: "http://127.0.0.1:18083/"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +68,7 @@ func startWorkerWith(t *testing.T, properties map[string]string, lg *slog.Logger
 		}
 	})
 	<-h.Ready()
-	return &worker{url: s.URL, dir: dir}
+	return &worker{url: s.URL, dir: dir, log: l}
 }
 
 // plugins are what the worker has.

@@ -66,7 +66,8 @@ func (h *Herder) PutTasks(ctx context.Context, name string, tasks []map[string]s
 	return h.configs.PutTasks(ctx, name, tasks)
 }
 
-// Fence answers a worker that asks for a round of zombie fencing.
+// Fence answers a worker that asks for a round of zombie fencing before it starts a
+// connector's tasks.
 func (h *Herder) Fence(ctx context.Context, name string, body []byte, s runtime.Signature) error {
 	if err := h.verify(body, s); err != nil {
 		return err
@@ -77,5 +78,8 @@ func (h *Herder) Fence(ctx context.Context, name string, body []byte, s runtime.
 	if _, err := h.connector(name); err != nil {
 		return err
 	}
-	return runtime.BadRequest("exactly-once delivery is not enabled on this worker, which leads the group: set exactly.once.source.support alike on all workers")
+	if !h.cfg.Worker.ExactlyOnceSources() {
+		return runtime.BadRequest("exactly-once delivery is not enabled on this worker, which leads the group: set exactly.once.source.support alike on all workers")
+	}
+	return h.fenceNow(ctx, name)
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -156,8 +157,10 @@ var errEnded = errors.New("the task has ended")
 // of this task reaches the log.
 func (t *sinkTask) run(ctx, hard context.Context) (err error) {
 	defer t.activity.ended.Store(true)
-	defer context.AfterFunc(hard, t.client.Close)()
-	defer t.client.CloseAllowingRebalance()
+	// Once: two that close a client at the same time race for its fetch sessions.
+	closeClient := sync.OnceFunc(t.client.CloseAllowingRebalance)
+	defer context.AfterFunc(hard, closeClient)()
+	defer closeClient()
 	defer close(t.ended)
 	defer func() { err = errors.Join(err, t.finish(hard, err == nil)) }()
 	if t.regex != nil {
