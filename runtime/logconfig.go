@@ -41,12 +41,13 @@ var (
 	logMaxParts    = config.Key[int32]{Name: "log.max.partitions", Doc: "Partitions of all topics together.", Default: 10_000, Importance: config.Low, Check: config.AtLeast[int32](10)}
 	logMinFree     = config.Key[int64]{Name: "log.min.free.bytes", Doc: "Free bytes of the disk below which clients' writes are refused; -1 for no limit. Default: 5 % of the disk, and at most 1 GiB.", NullDefault: true, Importance: config.Low, Check: config.AtLeast[int64](-1)}
 	logBallast     = config.Key[int64]{Name: "log.ballast.bytes", Doc: "Bytes set aside for commits and deletions on a full disk; -1 for none.", Default: 64 << 20, Importance: config.Low, Check: config.AtLeast[int64](-1)}
+	logScrub       = config.Key[int64]{Name: "log.scrub.bytes.per.second", Doc: "Bytes a second that are read in the background to verify the checksums of what lies on the disk, one pass a day at most; 0 for no such passes.", Default: 0, Importance: config.Low, Check: config.AtLeast[int64](0)}
 	logTopicLabels = config.Key[bool]{Name: "log.metrics.topics", Doc: "Whether the log's traffic metrics are given per topic, too.", Importance: config.Low}
 
 	logTLS = javatls.Below("log.listener.ssl.")
 	logDef = config.Define(logListeners, logAdvertised, logMechanisms, logPlainClear, logUsersFile, logSupers, logReauth,
 		logFsync, logOnIOError, logPartitions, logAutoCreate, logConnections, logPerIP, logIdle, logMaxRequest, logRequests, logAnswers,
-		logMaxParts, logMinFree, logBallast, logTopicLabels).Merge(logTLS.Listener())
+		logMaxParts, logMinFree, logBallast, logScrub, logTopicLabels).Merge(logTLS.Listener())
 )
 
 // topicDefaults is what stands before the name of a topic's setting.
@@ -74,6 +75,7 @@ func parseLog(v config.Values, raw map[string]string) (LogConfig, []*config.Erro
 			Limits: log.Limits{
 				Connections: int(logConnections.Get(v)), PerIP: int(logPerIP.Get(v)), IdleTime: logIdle.Get(v), MaxRequest: logMaxRequest.Get(v),
 				RequestMemory: logRequests.Get(v), AnswerMemory: logAnswers.Get(v), Partitions: int(logMaxParts.Get(v)), MinFree: logMinFree.Get(v), Ballast: logBallast.Get(v),
+				ScrubRate: logScrub.Get(v),
 			},
 		},
 	}

@@ -80,7 +80,7 @@ func TestSettingsOfTheLogAreTakenOver(t *testing.T) {
 		"log.listener.sasl.enabled.mechanisms", "PLAIN", "log.listener.sasl.plain.without.tls", "true", "log.super.users", "User:admin; User:CN=ops,O=x",
 		"log.connections.max.reauth.ms", "60000", "log.fsync", "interval:50ms", "log.num.partitions", "3", "log.auto.create.topics.enable", "false", "log.max.connections", "7",
 		"log.max.connections.per.ip", "5", "log.connections.max.idle.ms", "-1", "log.socket.request.max.bytes", "2097152", "log.queued.max.request.bytes", "3145728", "log.queued.max.response.bytes", "5242880",
-		"log.max.partitions", "11", "log.min.free.bytes", "13", "log.ballast.bytes", "-1", "log.on.io.error", "offline", "log.metrics.topics", "true", "log.topic.retention.ms", "86400000")
+		"log.max.partitions", "11", "log.min.free.bytes", "13", "log.ballast.bytes", "-1", "log.scrub.bytes.per.second", "17", "log.on.io.error", "offline", "log.metrics.topics", "true", "log.topic.retention.ms", "86400000")
 	got, err := c.Embedded(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestSettingsOfTheLogAreTakenOver(t *testing.T) {
 		Listeners: []string{"SASL_PLAINTEXT://127.0.0.1:9092", "PLAINTEXT://127.0.0.1:9093"}, Advertised: []string{"SASL_PLAINTEXT://kafka.example:1", "PLAINTEXT://127.0.0.1:2"},
 		Mechanisms: []string{"PLAIN"}, PlainWithoutTLS: true, SuperUsers: []string{"User:admin", "User:CN=ops,O=x"}, Reauth: time.Minute,
 		Fsync: "interval:50ms", Partitions: 3, NoAutoCreate: true, Defaults: map[string]string{"retention.ms": "86400000"},
-		Limits: log.Limits{Connections: 7, PerIP: 5, IdleTime: -time.Millisecond, MaxRequest: 2 << 20, RequestMemory: 3 << 20, AnswerMemory: 5 << 20, Partitions: 11, MinFree: 13, Ballast: -1},
+		Limits: log.Limits{Connections: 7, PerIP: 5, IdleTime: -time.Millisecond, MaxRequest: 2 << 20, RequestMemory: 3 << 20, AnswerMemory: 5 << 20, Partitions: 11, MinFree: 13, Ballast: -1, ScrubRate: 17},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
