@@ -11,6 +11,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/runtime/provider"
+	"millrace/runtime/worker"
 	"millrace/schema/config"
 	"millrace/schema/converters"
 	"millrace/schema/plugin"
@@ -36,7 +37,10 @@ func docsCommand(plugins []plugin.Plugin) *cobra.Command {
 					wanted = append(wanted, found...)
 				}
 			}
-			return writeDocs(c.OutOrStdout(), wanted)
+			if err := writeDocs(c.OutOrStdout(), wanted); err != nil || len(args) > 0 {
+				return err
+			}
+			return writeTaskReasons(c.OutOrStdout())
 		},
 	}
 }
@@ -65,15 +69,36 @@ func writeDocs(w io.Writer, plugins []plugin.Plugin) error {
 			fmt.Fprintf(&b, "Class `%s`.\n\n", i.Class)
 		}
 		writeSettings(&b, i.Config)
-		for _, r := range reasonsOf(p) {
-			fmt.Fprintf(&b, "- Failure `%s`: %s Remedy: %s\n", r.Code, sentence(r.Doc), sentence(r.Remedy))
-		}
-		if len(reasonsOf(p)) > 0 {
-			b.WriteByte('\n')
-		}
+		writeReasons(&b, reasonsOf(p))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
+}
+
+// writeTaskReasons writes the section of the failures that any connector's task may have.
+func writeTaskReasons(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("## Failures of any task\n\nThe worker finds these itself, whatever the connector.\n\n")
+	writeReasons(&b, worker.Reasons())
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeReasons lists known failures. Each has an anchor of its own, its code: a status, an
+// alert or a message can point there.
+func writeReasons(b *strings.Builder, reasons []*connectors.Reason) {
+	if len(reasons) == 0 {
+		return
+	}
+	retries := map[connectors.Retry]string{
+		connectors.RetryHelps:   "It is tried again until it succeeds.",
+		connectors.RetryUnknown: "It is tried again ten times at most.",
+		connectors.RetryNever:   "A retry cannot help.",
+	}
+	for _, r := range reasons {
+		fmt.Fprintf(b, "- <a id=\"%s\"></a>Failure `%s`: %s Remedy: %s %s\n", r.Code, r.Code, sentence(r.Doc), sentence(r.Remedy), retries[r.Retry])
+	}
+	b.WriteByte('\n')
 }
 
 func writeSettings(b *strings.Builder, def config.Def) {

@@ -150,7 +150,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	serving := make(chan error, 1)
 	serveCtx, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg, Metrics: metricsHandler(s.lg, h.Collector()), Kafka: cmp.Or(l.Addr(), strings.TrimSpace(s.worker["bootstrap.servers"]))})
+		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg, Metrics: metricsHandler(s.lg, h.Collector(), l.Collector(worker.MetricTopics)), Kafka: cmp.Or(l.Addr(), strings.TrimSpace(s.worker["bootstrap.servers"]))})
 	}()
 	defer func() { endServing(); err = errors.Join(err, <-serving) }()
 

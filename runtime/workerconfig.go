@@ -99,6 +99,7 @@ type WorkerConfig struct {
 	AutoRestart                                   bool
 	StallTimeout                                  time.Duration // 0: never
 	MetricNames                                   []string
+	MetricTopics                                  bool // the log's metrics by topic, too
 	FileRoots                                     []string
 	REST                                          RESTConfig
 	Log                                           LogConfig
@@ -156,7 +157,7 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		TopicCreation: topicCreation.Get(v), TopicTracking: topicTracking.Get(v), TrackingReset: trackingReset.Get(v),
 		OverridePolicy: overridePolicy.Get(v), OverrideAllowlist: overrideAllowlist.Get(v),
 		KeyConverter: string(keyConverter.Get(v)), ValueConverter: string(valueConverter.Get(v)), HeaderConverter: string(headerConverter.Get(v)),
-		AutoRestart: autoRestart.Get(v), StallTimeout: stallTimeout.Get(v), MetricNames: metricNames.Get(v),
+		AutoRestart: autoRestart.Get(v), StallTimeout: stallTimeout.Get(v), MetricNames: metricNames.Get(v), MetricTopics: metricTopics.Get(v),
 		FileRoots:  fileRoots.Get(v),
 		Properties: maps.Clone(properties),
 	}

@@ -86,10 +86,12 @@ func (t *task) sendAll(ctx context.Context, j *job) error {
 		}
 		if err == nil {
 			failed = 0
+			t.moving()
 			continue
 		}
 		if len(b.items) < before { // some were stored: the server works
 			failed = 0
+			t.moving()
 		}
 		if failed++; failed > t.set.maxRetries {
 			return err
@@ -99,6 +101,13 @@ func (t *task) sendAll(ctx context.Context, j *job) error {
 		}
 	}
 	return nil
+}
+
+// moving says that the server takes documents, while a Put waits for a place.
+func (t *task) moving() {
+	if t.cc.Moving != nil {
+		t.cc.Moving()
+	}
 }
 
 // backoff is random up to a bound that doubles with each attempt.

@@ -51,6 +51,7 @@ type follower struct {
 func (f *follower) readPos() int64 { return f.pos + int64(len(f.buf)-f.before) }
 
 func (f *follower) close() {
+	f.task.reading.Store(nil)
 	if f.f != nil {
 		f.f.Close()
 		f.f = nil
@@ -189,6 +190,8 @@ func (f *follower) start(file *os.File, name string, rotated bool, pos int64) {
 	f.f, f.name, f.rotated, f.pos = file, name, rotated, pos
 	f.buf, f.before, f.scanned, f.head, f.fresh = nil, 0, 0, fingerprint{}, time.Time{}
 	f.resume, f.warned = nil, false
+	f.task.position.Store(pos)
+	f.task.reading.Store(file)
 }
 
 // startAt is start with the bytes before pos read again, for later fingerprints.
@@ -232,6 +235,8 @@ func (f *follower) read() (n int, err error) {
 		return 0, err
 	}
 	f.buf = grown[:len(f.buf)+n]
+	f.task.position.Store(f.readPos())
+	f.task.taken.Add(uint64(n))
 	return n, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"millrace/connectors"
@@ -24,6 +25,8 @@ var (
 	_ connectors.Validator     = (*source)(nil)
 	_ connectors.OffsetAlterer = (*source)(nil)
 	_ connectors.Guarantees    = (*source)(nil)
+
+	_ connectors.ProgressTeller = (*sourceTask)(nil)
 )
 
 func newSource(cc connectors.Context, v config.Values) (connectors.Source, error) {
@@ -138,6 +141,10 @@ type sourceTask struct {
 	batch int
 	in    *stdin
 	times times
+
+	reading  atomic.Pointer[os.File] // what is read now; nil while there is nothing
+	position atomic.Int64            // in it, of the next byte to read
+	taken    atomic.Uint64           // bytes, of all files
 }
 
 // times are what tests shorten.
@@ -156,6 +163,25 @@ func newSourceTask(cc connectors.Context, v config.Values) (connectors.SourceTas
 
 // Commit implements connectors.SourceTask: a file forgets nothing.
 func (t *sourceTask) Commit(context.Context, []connectors.Offset) error { return nil }
+
+// Progress implements connectors.ProgressTeller: what the file holds behind what was read of it.
+func (t *sourceTask) Progress(context.Context) connectors.Progress {
+	p := connectors.Progress{At: t.taken.Load(), Behind: -1}
+	f := t.reading.Load()
+	if f == nil {
+		if t.path != "" {
+			p.Position = fmt.Sprintf("file %q, which is not there", t.path)
+			p.Behind = 0
+		}
+		return p
+	}
+	at := t.position.Load()
+	p.Position = fmt.Sprintf("byte %d of %q", at, f.Name())
+	if fi, err := f.Stat(); err == nil { // it may be closed at this moment
+		p.Behind = max(0, fi.Size()-at)
+	}
+	return p
+}
 
 // Run implements connectors.SourceTask.
 func (t *sourceTask) Run(ctx context.Context, out connectors.Out) error {

@@ -63,6 +63,7 @@ type reader struct {
 // run reads until the connection or ctx ends.
 func (r *reader) run(ctx context.Context) error {
 	r.reportAt = time.Now()
+	defer r.t.seen.streaming.Store(false)
 	for {
 		now := time.Now()
 		if err := r.chores(ctx, now); err != nil {
@@ -96,6 +97,8 @@ func (r *reader) run(ctx context.Context) error {
 
 // drain reads messages until none is at hand any more, or some hundred were.
 func (r *reader) drain(ctx context.Context, deadline time.Time) error {
+	n := 0
+	defer func() { r.show(n) }()
 	for range 256 {
 		b, err := r.rc.receive(deadline)
 		if errors.Is(err, errIdle) {
@@ -104,6 +107,7 @@ func (r *reader) drain(ctx context.Context, deadline time.Time) error {
 		if err != nil {
 			return r.t.s.classify(err, "read the stream of changes")
 		}
+		n++
 		if err := r.handle(ctx, b); err != nil {
 			return err
 		}

@@ -27,6 +27,7 @@ type task struct {
 	warned    map[string]bool // of the goroutine that reads
 
 	confirmed atomic.Uint64 // the LSN up to which the log has stored everything
+	seen      seen
 }
 
 func newTask(cc connectors.Context, v config.Values) (connectors.SourceTask, error) {
