@@ -1,8 +1,9 @@
-// Package group is the coordinator of classic consumer groups of any protocol type: consumer, connect, sr and whatever a
-// client invents. Members' metadata and assignments are opaque bytes.
+// Package group is the coordinator of consumer groups: classic ones of any protocol type (consumer, connect, sr and whatever a
+// client invents; members' metadata and assignments are opaque bytes), and those of the newer consumer protocol, KIP-848, where
+// the coordinator assigns (consumers.go says how).
 //
 // A group is a value of state and deadlines (type group), and the rules are plain functions of that state, an event and the
-// time: join.go, sync.go, leave.go, offsets.go, admin.go, tick.go. They take no lock, start no goroutine and read no clock,
+// time: join.go, sync.go, leave.go, offsets.go, admin.go, consumerheartbeat.go, consumerclassic.go. They take no lock, start no goroutine and read no clock,
 // so script tests drive them as they are. Deadlines are part of the state and tick does whatever is due: a timer that
 // fires late, early or twice cannot act for a generation that has passed, since its deadline is gone.
 //
@@ -15,6 +16,5 @@
 // Members that came over the in-memory connection belonged to the process that ended and are dropped then; members that came
 // over TCP stay, and their sessions begin anew.
 //
-// Left to others: finding the coordinator (there is one), transactions (package txn; what they commit is in txn.go), and the rules of the
-// newer consumer protocol, KIP-848.
+// Left to others: finding the coordinator (there is one), and transactions (package txn; what they commit is in txn.go).
 package group

@@ -25,7 +25,7 @@ import (
 //	                string host · i32 rebalance timeout (ms) · i32 session timeout (ms) · bytes metadata · bytes assignment
 //
 // Read are all versions that Kafka has written: offset keys 0 and 1, offset values 0 to 4, group values 0 to 4. Keys of other
-// versions (3 and up: KIP-848) are left alone.
+// versions are left alone; those of consumer groups are in consumerformat.go.
 const (
 	offsetKeyVersion   = 1
 	groupKeyVersion    = 2

@@ -227,34 +227,19 @@ func (g *group) partitions(topics ...string) []partition {
 	return ps
 }
 
-// expire removes offsets that have not been used for the retention time: those of a group without members, and at last the group;
-// and of a group with members those of topics that none of them reads, as far as it is known what they read.
+// expire removes the offsets of a group that nobody has used for the retention time, and at last the group.
 func (g *group) expire(e *env) error {
-	if len(g.pending) > 0 {
+	if g.now() != empty || len(g.pending) > 0 {
 		return nil
-	}
-	var read map[string]bool
-	unused := g.now() == empty
-	if !unused {
-		if g.protocolType != consumerType || g.consumer == nil && g.state != stable {
-			return nil
-		}
-		var ok bool
-		if read, ok = g.subscribed(); !ok {
-			return nil
-		}
 	}
 	nowMs := e.now.UnixMilli()
 	var old []partition
 	for t, ps := range g.offsets {
-		if read[t] {
-			continue
-		}
 		for p, o := range ps {
 			if g.isPending(partition{t, p}) {
 				continue
 			}
-			if due := g.expiry(o, e.limits.OffsetRetention, unused); due <= nowMs {
+			if due := g.expiry(o, e.limits.OffsetRetention); due <= nowMs {
 				old = append(old, partition{t, p})
 			}
 		}
@@ -263,7 +248,7 @@ func (g *group) expire(e *env) error {
 	if err := g.forget(e, old); err != nil {
 		return err
 	}
-	if !unused || len(g.offsets) > 0 || len(g.txns) > 0 {
+	if len(g.offsets) > 0 || len(g.txns) > 0 {
 		return nil
 	}
 	if rs := g.tombstones(); len(rs) > 0 {
@@ -276,13 +261,13 @@ func (g *group) expire(e *env) error {
 }
 
 // expiry is counted from when the group became empty. A group that never had members has no such moment, so there each
-// offset's own commit counts, as it does while there are members.
-func (g *group) expiry(o offset, retention time.Duration, unused bool) int64 {
+// offset's own commit counts.
+func (g *group) expiry(o offset, retention time.Duration) int64 {
 	if o.expire >= 0 {
 		return o.expire
 	}
 	from := o.committed
-	if unused && g.protocolType != "" {
+	if g.protocolType != "" {
 		from = max(from, g.since.UnixMilli())
 	}
 	return from + retention.Milliseconds()
