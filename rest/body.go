@@ -81,11 +81,11 @@ func decode(r *http.Request, v any) error {
 		if errors.As(err, &typed) {
 			what := "the body"
 			if typed.Field != "" {
-				what = fmt.Sprintf("field %q", typed.Field)
+				what = fmt.Sprintf("field %.100q", typed.Field)
 			}
 			return runtime.BadRequest("the body is not the JSON that this call takes: %s may not be a JSON %s", what, typed.Value)
 		}
-		return runtime.BadRequest("the body is not the JSON that this call takes: %s", err)
+		return runtime.BadRequest("the body is not the JSON that this call takes: %.300s", err) // it may quote the body
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return runtime.BadRequest("the body holds more than one JSON value")

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -57,5 +58,19 @@ func TestEveryRouteIsDescribed(t *testing.T) {
 	}
 	if len(served) < 22 {
 		t.Errorf("%d routes, want at least 22", len(served))
+	}
+}
+
+// TestEveryRouteIsInTheDocs: the page for people names each call.
+func TestEveryRouteIsInTheDocs(t *testing.T) {
+	page, err := os.ReadFile("../deploy/docs/rest.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Log: slog.New(slog.DiscardHandler), Metrics: http.NotFoundHandler()})
+	for _, o := range s.ops() {
+		if call := "`" + o.method + " " + o.path + "`"; !strings.Contains(string(page), call) {
+			t.Errorf("deploy/docs/rest.md does not have %s", call)
+		}
 	}
 }
