@@ -30,7 +30,7 @@ type connectorsCmd struct {
 	wait                 time.Duration
 	noWait, dryRun       bool
 	files                []string
-	task                 int
+	task, records        int
 	onlyFailed, onlySelf bool
 	partition, offset    string
 	stopFirst            bool
@@ -60,7 +60,7 @@ func connectorsCommand(plugins []plugin.Plugin) *cobra.Command {
 		Example: "  millrace connectors list\n  millrace connectors create -f shop.json",
 	})
 	k.flags(c.PersistentFlags())
-	c.AddCommand(k.listCommand(), k.getCommand(), k.statusCommand(), k.createCommand(), k.applyCommand(), k.deleteCommand(), k.validateCommand(),
+	c.AddCommand(k.listCommand(), k.getCommand(), k.statusCommand(), k.createCommand(), k.applyCommand(), k.deleteCommand(), k.validateCommand(), k.previewCommand(),
 		k.pauseCommand(), k.resumeCommand(), k.stopCommand(), k.restartCommand(), k.offsetsCommand())
 	return c
 }

@@ -50,6 +50,14 @@ type SourceTask interface {
 	Commit(ctx context.Context, done []Offset) error
 }
 
+// A Previewer is a SourceTask that can show what it would emit first. Preview is called
+// in Run's place, with no stored offsets; it really reads, and leaves nothing behind: no
+// slot, no publication, nothing confirmed. It returns nil when there is no more for now,
+// or because ctx ended.
+type Previewer interface {
+	Preview(ctx context.Context, out Out) error
+}
+
 // Out takes what a source task emits.
 type Out interface {
 	// Emit hands over a batch and blocks until there is room for it, ctx ends or the

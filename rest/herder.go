@@ -59,6 +59,10 @@ type Herder interface {
 	SetLogger(name, level string) ([]string, error)
 	SetClusterLogger(ctx context.Context, name, level string) error
 
+	// Preview runs the first records of a configuration, nil for the named connector's
+	// own, through its chain and writes nothing.
+	Preview(ctx context.Context, name string, config map[string]string, records int) (runtime.Preview, error)
+
 	Validate(ctx context.Context, config map[string]string) (runtime.ConfigInfos, error)
 	Plugins(connectorsOnly bool) []runtime.PluginInfo
 	PluginConfig(ctx context.Context, plugin string) ([]runtime.KeyInfo, error)

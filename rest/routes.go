@@ -61,6 +61,7 @@ func (s *Server) ops() []op {
 		{method: get, path: "/connectors", h: s.connectors, id: "listConnectors", doc: "The connectors' names; with expand an object by name.",
 			query: q(queryParam{name: "expand", doc: "What to tell of each.", values: []string{"info", "status"}, many: true}, detailParam), ok: ok(okay, connectorList{})},
 		{method: post, path: "/connectors", h: s.createConnector, id: "createConnector", doc: "Makes a connector.", body: createRequest{}, ok: ok(created, runtime.ConnectorInfo{}), also: is(conflict)},
+		{method: post, path: "/connectors/preview", h: s.preview, id: "previewConnector", doc: "Runs a configuration's first records through its chain and shows each step; nothing is written.", body: previewRequest{}, ok: ok(okay, previewBody{}), also: is(unknown)},
 		{method: get, path: "/connectors/{name}", h: s.connector, id: "getConnector", doc: "A connector with its configuration and tasks.", ok: ok(okay, runtime.ConnectorInfo{}), also: is(unknown)},
 		{method: get, path: "/connectors/{name}/config", h: s.connectorConfig, id: "getConnectorConfig", doc: "A connector's configuration, as it was given.", ok: ok(okay, map[string]string{}), also: is(unknown)},
 		{method: put, path: "/connectors/{name}/config", h: s.putConnectorConfig, id: "putConnectorConfig", doc: "Makes a connector, or replaces its configuration.", body: runtime.FlatConfig{},

@@ -103,6 +103,38 @@ func (c *Chain) Apply(r schema.Record) (out schema.Record, keep bool, err error)
 	return r, true, nil
 }
 
+// A Trace is what one transform of a chain did to a record.
+type Trace struct {
+	Alias, Class string
+	Passed       bool          // the predicate let the record by
+	Out          schema.Record // after the transform
+	Dropped      bool
+	Err          error
+}
+
+// Trace is Apply that shows each step, up to the one that drops the record or fails.
+func (c *Chain) Trace(r schema.Record) []Trace {
+	var out []Trace
+	for i := range c.steps {
+		s := &c.steps[i]
+		t := Trace{Alias: s.alias, Class: s.class}
+		if s.predicate != nil {
+			yes, err := s.predicate.Test(&r)
+			t.Passed, t.Err = yes == s.negate, err
+		}
+		if !t.Passed && t.Err == nil {
+			var keep bool
+			r, keep, t.Err = s.transform.Apply(r)
+			t.Dropped = !keep && t.Err == nil
+		}
+		t.Out = r
+		if out = append(out, t); t.Dropped || t.Err != nil {
+			break
+		}
+	}
+	return out
+}
+
 // A Definition is a setting of a configuration's transforms and predicates for
 // validate's answer.
 type Definition struct {

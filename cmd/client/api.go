@@ -278,3 +278,43 @@ func (c *Client) Raw(ctx context.Context, path string) (any, error) {
 
 // Path is a path of parts, each of them encoded, for Raw.
 func Path(parts ...string) string { return path(parts...) }
+
+// PreviewRequest asks what the first records of a configuration, or of the connector
+// called name, become.
+type PreviewRequest struct {
+	Name    string            `json:"name,omitempty"`
+	Config  map[string]string `json:"config,omitempty"`
+	Records int               `json:"records"`
+}
+
+// Preview is what they become.
+type Preview struct {
+	Type    string `json:"type"`
+	Ended   bool   `json:"ended"`
+	Records []struct {
+		Where string        `json:"where"`
+		Steps []PreviewStep `json:"steps"`
+	} `json:"records"`
+}
+
+// PreviewStep is what one step made of a record.
+type PreviewStep struct {
+	Name    string          `json:"name"`
+	Class   string          `json:"class"`
+	Topic   string          `json:"topic"`
+	Key     json.RawMessage `json:"key"`
+	Value   json.RawMessage `json:"value"`
+	Headers json.RawMessage `json:"headers"`
+	Passed  bool            `json:"passed"`
+	Dropped bool            `json:"dropped"`
+	Error   string          `json:"error"`
+}
+
+// Preview has a worker run the first records through the chain. Only Millrace can.
+func (c *Client) Preview(ctx context.Context, r PreviewRequest) (p Preview, raw json.RawMessage, err error) {
+	if err = c.call(ctx, http.MethodPost, "/connectors/preview", r, &raw); err != nil || c.Printing() {
+		return p, raw, err
+	}
+	err = json.Unmarshal(raw, &p)
+	return p, raw, err
+}

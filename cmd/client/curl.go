@@ -48,6 +48,9 @@ func withVariables(in any, vars map[string]string) any {
 	case createBody:
 		v.Config = configWithVariables(v.Config, vars)
 		return v
+	case PreviewRequest:
+		v.Config = configWithVariables(v.Config, vars)
+		return v
 	case map[string]*string:
 		out := make(map[string]*string, len(v))
 		for k, s := range v {

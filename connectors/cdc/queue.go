@@ -2,6 +2,7 @@ package cdc
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ type Queue struct {
 	batches        []sized
 	records, bytes int
 	waiting        bool // the emitter has nothing to do
+	closed         bool // nothing comes any more
 
 	filled chan struct{} // holds a token when a batch came
 	freed  chan struct{} // holds a token when a batch went
@@ -85,6 +87,17 @@ func (q *Queue) Hungry() bool {
 	return q.waiting && len(q.batches) == 0
 }
 
+// Close says that nothing comes any more: Emit ends when it has handed on all there is.
+func (q *Queue) Close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	token(q.filled)
+}
+
+// errDrained ends the emitter of a closed queue.
+var errDrained = errors.New("the queue is closed and empty")
+
 // take waits for the next batch.
 func (q *Queue) take(ctx context.Context) (connectors.Batch, error) {
 	for {
@@ -100,6 +113,10 @@ func (q *Queue) take(ctx context.Context) (connectors.Batch, error) {
 			q.mu.Unlock()
 			return b.Batch, nil
 		}
+		if q.closed {
+			q.mu.Unlock()
+			return connectors.Batch{}, errDrained
+		}
 		q.waiting = true
 		q.mu.Unlock()
 		select {
@@ -110,11 +127,15 @@ func (q *Queue) take(ctx context.Context) (connectors.Batch, error) {
 	}
 }
 
-// Emit hands the queue's batches to out until ctx ends or out refuses one.
+// Emit hands the queue's batches to out until ctx ends or out refuses one, or until a
+// closed queue is empty: then it returns nil.
 func (q *Queue) Emit(ctx context.Context, out connectors.Out) error {
 	for {
 		b, err := q.take(ctx)
-		if err != nil {
+		switch {
+		case err == errDrained:
+			return nil
+		case err != nil:
 			return err
 		}
 		if err := out.Emit(ctx, b); err != nil {

@@ -32,6 +32,7 @@ type follower struct {
 	times     times
 
 	resume *place // where to start, until a file is open
+	once   bool   // the end of the file is the end of the work
 
 	f       *os.File
 	name    string   // what f was called when it was opened
@@ -66,6 +67,9 @@ func (f *follower) run(ctx context.Context, out connectors.Out) error {
 				return err
 			}
 			if !ok {
+				if f.once {
+					return nil
+				}
 				sleep(ctx, f.times.poll)
 				continue
 			}
@@ -79,6 +83,8 @@ func (f *follower) run(ctx context.Context, out connectors.Out) error {
 				return ended(ctx, err)
 			}
 			continue
+		case f.once:
+			return nil
 		}
 		again, err := f.atEnd(ctx, out)
 		if err != nil {

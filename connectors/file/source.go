@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -203,6 +204,17 @@ func (t *sourceTask) Run(ctx context.Context, out connectors.Out) error {
 			f.resume = &p
 		}
 	}
+	return f.run(ctx, out)
+}
+
+// Preview reads the file once, from its start. Standard input is not looked at, since what
+// is read of it would be gone.
+func (t *sourceTask) Preview(ctx context.Context, out connectors.Out) error {
+	if t.path == "" {
+		return connectors.BadConfig(errors.New("standard input cannot be previewed: what is read of it is gone; name a file"))
+	}
+	f := &follower{task: t, lg: t.cc.Log.With("file", t.path), partition: filePartition(t.path), times: t.times, once: true}
+	defer f.close()
 	return f.run(ctx, out)
 }
 

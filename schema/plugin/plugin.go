@@ -30,17 +30,29 @@ type Table[P Plugin] struct {
 	byName map[string]int
 }
 
-// NewTable makes a table. Two plugins of one name are a mistake of whoever put the
-// list together, and reported.
+// NewTable makes a table. Two plugins of one alias or class are a mistake of whoever put
+// the list together, and reported. A simple class name that two share is, as in Connect,
+// the name of neither.
 func NewTable[P Plugin](list ...P) (Table[P], error) {
 	t := Table[P]{list: slices.Clone(list), byName: map[string]int{}}
 	for n, p := range list {
 		i := p.Describe()
-		for _, name := range i.Names() {
+		for _, name := range i.own() {
 			if at, taken := t.byName[name]; taken && at != n {
 				return t, fmt.Errorf("plugins %s and %s: both are called %q", list[at].Describe().Name, i.Name, name)
 			}
 			t.byName[name] = n
+		}
+	}
+	simple := map[string][]int{}
+	for n, p := range list {
+		for _, name := range p.Describe().simple() {
+			simple[name] = append(simple[name], n)
+		}
+	}
+	for name, of := range simple {
+		if _, taken := t.byName[name]; !taken && len(slices.Compact(of)) == 1 {
+			t.byName[name] = of[0]
 		}
 	}
 	return t, nil
@@ -60,16 +72,27 @@ func (t Table[P]) Find(name string) (P, bool) {
 	return t.list[n], true
 }
 
-// Names are all names by which users may call the plugin.
+// Names are all names by which users may call the plugin, where no other shares them.
 func (i Info) Names() []string {
-	names := append([]string{i.Name}, i.Aliases...)
-	if i.Class != "" {
-		simple := i.Class[strings.LastIndexByte(i.Class, '.')+1:]
-		names = append(names, i.Class, simple)
-		if short, ok := strings.CutSuffix(simple, "Connector"); ok {
-			names = append(names, short)
-		}
-	}
+	names := append(i.own(), i.simple()...)
 	slices.Sort(names)
-	return slices.Compact(slices.DeleteFunc(names, func(n string) bool { return n == "" }))
+	return slices.Compact(names)
+}
+
+// own are the names that no other plugin may have.
+func (i Info) own() []string {
+	names := append([]string{i.Name, i.Class}, i.Aliases...)
+	return slices.DeleteFunc(names, func(n string) bool { return n == "" })
+}
+
+// simple are the names that come of the class.
+func (i Info) simple() []string {
+	if i.Class == "" {
+		return nil
+	}
+	simple := i.Class[strings.LastIndexByte(i.Class, '.')+1:]
+	if short, ok := strings.CutSuffix(simple, "Connector"); ok && short != "" {
+		return []string{simple, short}
+	}
+	return []string{simple}
 }
