@@ -12,6 +12,7 @@ import (
 	"millrace/log"
 	"millrace/runtime"
 	"millrace/runtime/settings"
+	"millrace/runtime/tolerance"
 	"millrace/schema"
 	"millrace/schema/config"
 	"millrace/schema/javatext"
@@ -164,9 +165,9 @@ func (sh *shaper) traceEncode(r schema.Record) runtime.PreviewStep {
 	s.grow(1)
 	kr := s.next()
 	if err := sh.encode(s, kr, &r); err != nil {
-		var at *stageError
+		var at *tolerance.StageError
 		if errors.As(err, &at) {
-			step.Class = at.class
+			step.Class = at.Class
 		}
 		step.Err = err
 		return step
@@ -245,9 +246,9 @@ func (sh *shaper) previewRecord(kr *kgo.Record) runtime.PreviewedRecord {
 	var r schema.Record
 	decode := runtime.PreviewStep{Name: "decode", Class: sh.valueClass}
 	if err := sh.decodeOnce(kr, o, &r); err != nil {
-		var at *stageError
+		var at *tolerance.StageError
 		if errors.As(err, &at) {
-			decode.Class, decode.Err = at.class, fmt.Errorf("%s: %w", at.stage, at.err)
+			decode.Class, decode.Err = at.Class, fmt.Errorf("%s: %w", at.Stage, at.Err)
 		}
 		decode.Key, decode.Value = kr.Key, kr.Value
 		decode.Record = schema.Record{Topic: kr.Topic, Partition: kr.Partition, Timestamp: o.Timestamp}
