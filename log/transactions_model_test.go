@@ -129,7 +129,9 @@ func (m *txnModel) start() {
 			}
 			return nil
 		})
-		cfg := log.Config{DataDir: "/log", FS: m.fs, Limits: log.Limits{MinFree: -1, Ballast: -1}}
+		// Segments are small everywhere, so that compaction finds something, in the coordinators' topics as well.
+		cfg := log.Config{DataDir: "/log", FS: m.fs, Limits: log.Limits{MinFree: -1, Ballast: -1},
+			Defaults: map[string]string{"segment.bytes": "2000", "min.cleanable.dirty.ratio": "0.01", "delete.retention.ms": "0"}}
 		if m.tcp {
 			cfg.Listeners = []string{"127.0.0.1:0"}
 		}
@@ -234,9 +236,8 @@ func brief(resp kmsg.Response, ok bool) string {
 const modelTopics, modelPartitions = 2, 2
 
 func (m *txnModel) topics() {
-	segment := "2000"
-	for i := range modelTopics {
-		if _, err := m.l.Admin().CreateTopic(m.t.Context(), modelPartitions, 1, map[string]*string{"segment.bytes": &segment}, fmt.Sprint("t", i)); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+	for i, policy := range [modelTopics]string{"delete", "compact"} {
+		if _, err := m.l.Admin().CreateTopic(m.t.Context(), modelPartitions, 1, map[string]*string{"cleanup.policy": &policy}, fmt.Sprint("t", i)); err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
 			m.fatalf("create: %v", err)
 		}
 	}
@@ -524,8 +525,12 @@ func (m *txnModel) step() {
 		m.init(p)
 	case r < 89:
 		m.zombie(p)
-	case r < 92:
+	case r < 91:
 		m.repeat(p)
+	case r < 92:
+		n := m.l.Compact()
+		m.logf("compacted %d", n)
+		m.kinds["compacted"] += n
 	case r < 95:
 		space, _ := m.fs.Space("")
 		free := m.rng.Int64N(100_000)
@@ -760,7 +765,7 @@ func TestTransactionsAgreeWithTheModelAcrossStopsAndFaults(t *testing.T) {
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		t.Logf("%s: %d", k, kinds[k])
 	}
-	for _, k := range []string{"closed", "killed", "died", "died while it started", "unknown", "ended, committed", "ended, aborted", "aborted by init", "zombie", "repeated", "sent again", "little space", "refused"} {
+	for _, k := range []string{"closed", "killed", "died", "died while it started", "unknown", "ended, committed", "ended, aborted", "aborted by init", "zombie", "repeated", "sent again", "compacted", "little space", "refused"} {
 		if rounds >= 100 && kinds[k] == 0 {
 			t.Errorf("%q never happened", k)
 		}
