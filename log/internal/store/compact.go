@@ -299,9 +299,7 @@ func (p *Partition) compactGroup(old []*segment, end int64, cleaner *compact.Cle
 	}
 	changed := len(old) > 1
 	for i, seg := range old {
-		if err = w.aborted(seg); err != nil {
-			break
-		}
+		markers := map[int64]bool{} // that stay, by offset
 		err = seg.batches(func(v batch.View, last bool) (bool, error) {
 			if err := pace.step(len(v)); err != nil {
 				return false, err
@@ -312,8 +310,14 @@ func (p *Partition) compactGroup(old []*segment, end int64, cleaner *compact.Cle
 				return err == nil, err
 			}
 			changed = changed || len(out) != len(v) || &out[0] != &v[0]
+			if v.IsControl() {
+				markers[v.LastOffset()] = true
+			}
 			return true, w.add(out)
 		})
+		if err == nil {
+			err = w.aborted(seg, markers)
+		}
 		if err != nil {
 			break
 		}
@@ -352,6 +356,9 @@ type cleanedSegment struct {
 	f   vfs.File
 	buf []byte
 	pos int64 // written to the file
+	// txn: there is an index of aborted transactions, an empty one perhaps. Where a segment before it had one, its own has to take its
+	// place: a swap that is completed after a crash could not tell whose it is.
+	txn bool
 }
 
 func (p *Partition) createCleaned(base int64) (*cleanedSegment, error) {
@@ -394,11 +401,15 @@ func (w *cleanedSegment) flush() error {
 	return nil
 }
 
-// aborted takes over what a segment knows of aborted transactions. Entries whose data is gone do no harm.
-func (w *cleanedSegment) aborted(seg *segment) error {
+// aborted takes over what a segment knows of aborted transactions, of those whose marker stays. A reader that is told of another would
+// wait for its marker in vain, and pass over all that its producer wrote since.
+func (w *cleanedSegment) aborted(seg *segment, markers map[int64]bool) error {
 	as, err := seg.abortedTxns()
+	w.txn = w.txn || len(as) > 0
 	for _, a := range as {
-		w.seg.addAborted(a)
+		if markers[a.last] {
+			w.seg.addAborted(a)
+		}
 	}
 	return err
 }
@@ -416,6 +427,9 @@ func (w *cleanedSegment) finish() error {
 	s.mu.Lock()
 	s.indexTime()
 	files := map[string][]byte{indexSuffix: s.off, timeSuffix: s.tim}
+	if w.txn {
+		files[txnSuffix] = nil
+	}
 	for _, a := range s.aborted {
 		files[txnSuffix] = appendAborted(files[txnSuffix], a)
 	}
@@ -461,7 +475,7 @@ func (p *Partition) swap(old []*segment, w *cleanedSegment, end int64) (swapped 
 	swapName := func(suffix string) string {
 		return p.file(fmt.Sprintf("%020d-%020d%s%s", next.base, end, suffix, swapSuffix))
 	}
-	hasTxn := len(next.aborted) > 0
+	hasTxn := w.txn
 	for _, suffix := range indexSuffixes {
 		if suffix == txnSuffix && !hasTxn {
 			continue

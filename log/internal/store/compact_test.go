@@ -207,13 +207,24 @@ func TestCompactionLeavesTheNewestOfEachKey(t *testing.T) {
 // TestCompactionSurvivesACrashAtEveryStep cuts the power at every call to the file system that a compaction makes, with several
 // outcomes each, and kills the process there. No key gets an old value back, nothing is lost, and the next compaction succeeds.
 func TestCompactionSurvivesACrashAtEveryStep(t *testing.T) {
+	cfg := compacted()
+	cfg.DeleteRetention = 0 // the ends of aborted transactions go in the third compaction
 	setup := func(t testing.TB) (*vfs.Mem, *Partition, map[string]string) {
 		m := vfs.NewCrashable()
 		s := open(t, m, compactQuiet())
-		p := create(t, s, "t", compacted())
+		p := create(t, s, "t", cfg)
+		for i := range int32(6) {
+			for j, commit := range []bool{false, true} {
+				appendOne(t, p, kv(batch.Options{Producer: &batch.Producer{ID: 1, Sequence: 2*i + int32(j)}, Transactional: true}, fmt.Sprint("txn", i), fmt.Sprint("committed ", commit)))
+				endTxn(t, p, 1, 0, commit)
+			}
+		}
 		churn(t, p, 5, 60)
 		mustCompact(t, p)
-		want := churn(t, p, 6, 60)
+		p.cleaned.Store(0)
+		mustCompact(t, p)
+		churn(t, p, 6, 60)
+		want := committedTable(t, p)
 		if err := s.Checkpoint(); err != nil {
 			t.Fatal(err)
 		}
@@ -274,12 +285,12 @@ func TestCompactionSurvivesACrashAtEveryStep(t *testing.T) {
 				t.Fatalf("step %d, outcome %d: %v", step, outcome, err)
 			}
 			p = s.Get("t", 0)
-			p.SetConfig(compacted())
+			p.SetConfig(cfg)
 			fail := func(what string, args ...any) {
 				t.Helper()
 				t.Fatalf("step %d of %d, outcome %d: %s", step, steps, outcome, fmt.Sprintf(what, args...))
 			}
-			got, _ := contents(t, p)
+			got := committedTable(t, p)
 			if !maps.Equal(got, want) || p.End() != end || len(p.Damaged()) > 0 {
 				fail("%v, want %v; end %d, want %d; damaged %v", got, want, p.End(), end, p.Damaged())
 			}
@@ -290,11 +301,12 @@ func TestCompactionSurvivesACrashAtEveryStep(t *testing.T) {
 					}
 				}
 			}
-			want = churn(t, p, 7, 30)
+			churn(t, p, 7, 30)
+			want = committedTable(t, p)
 			if _, err := p.Compact(); err != nil {
 				fail("the next compaction: %v", err)
 			}
-			if got, _ := contents(t, p); !maps.Equal(got, want) {
+			if got := committedTable(t, p); !maps.Equal(got, want) {
 				fail("after the next compaction %v, want %v", got, want)
 			}
 			if err := s.Close(); err != nil {
@@ -434,6 +446,106 @@ func TestCompactionTakesTheDirtiestAndWaitsForTheLag(t *testing.T) {
 	}
 }
 
+// committedTable is what a read_committed consumer makes of a partition, as Kafka's clients do it: from the first offset of an aborted
+// transaction on it passes over its producer's records, up to an abort marker.
+func committedTable(t testing.TB, p *Partition) map[string]string {
+	t.Helper()
+	got, skip := map[string]string{}, map[int64]bool{}
+	for from := int64(0); ; {
+		sl, err := p.Read(from, ReadOpts{MaxBytes: 1 << 20, Isolation: ReadCommitted})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var buf bytes.Buffer
+		if _, err := sl.WriteTo(&buf); err != nil {
+			t.Fatal(err)
+		}
+		sl.Release()
+		if buf.Len() == 0 {
+			return got
+		}
+		vs, err := batch.Split(nil, buf.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		aborted := sl.Aborted
+		for _, v := range vs {
+			from = v.NextOffset()
+			for len(aborted) > 0 && aborted[0].First <= v.LastOffset() {
+				skip[aborted[0].ProducerID] = true
+				aborted = aborted[1:]
+			}
+			if v.IsControl() {
+				if m, _, _ := v.Marker(); !m.Commit {
+					delete(skip, v.ProducerID())
+				}
+				continue
+			}
+			if v.Transactional() && skip[v.ProducerID()] {
+				continue
+			}
+			for r := range v.Records() {
+				if got[string(r.Key)] = string(r.Value); r.Value == nil {
+					delete(got, string(r.Key))
+				}
+			}
+		}
+	}
+}
+
+// When the marker of an aborted transaction goes, nobody is told of the transaction any more: who waited for its end would pass over
+// what its producer wrote later.
+func TestAnAbortThatIsGoneHidesNothing(t *testing.T) {
+	s := open(t, vfs.NewMem(), compactQuiet())
+	cfg := compacted()
+	cfg.DeleteRetention = 0
+	p := create(t, s, "t", cfg)
+	txn := func(pid int64, seq int32, commit bool, pairs ...string) {
+		appendOne(t, p, kv(batch.Options{Producer: &batch.Producer{ID: pid, Sequence: seq}, Transactional: true}, pairs...))
+		endTxn(t, p, pid, 0, commit)
+	}
+	for i := range int32(40) {
+		txn(1, 2*i, false, "a", fmt.Sprint("aborted ", i))
+		txn(1, 2*i+1, true, fmt.Sprint("b", i), "committed")
+	}
+	for range 60 {
+		appendOne(t, p, kv(batch.Options{}, "c", strings.Repeat("z", 50)))
+	}
+	wait(t, p, p.End())
+	p.waitIdle()
+	want := committedTable(t, p)
+	if len(want) != 41 {
+		t.Fatalf("before: %v", want)
+	}
+	for range 3 {
+		mustCompact(t, p)
+		if got := committedTable(t, p); !maps.Equal(got, want) {
+			t.Fatalf("%d keys, want %d: %v", len(got), len(want), got)
+		}
+		p.cleaned.Store(0)
+	}
+	markers := map[int64]bool{}
+	for _, v := range readAll(t, p, 0, 1<<20, ReadUncommitted) {
+		if m, ok, _ := v.Marker(); ok && !m.Commit {
+			markers[v.LastOffset()] = true
+		}
+	}
+	if len(markers) >= 40 {
+		t.Errorf("%d markers of aborted transactions are left", len(markers))
+	}
+	for _, seg := range *p.segs.Load() {
+		as, err := seg.abortedTxns()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range as {
+			if !markers[a.last] {
+				t.Errorf("the aborted transaction at %d is listed, and its marker at %d is gone", a.first, a.last)
+			}
+		}
+	}
+}
+
 func TestTransactionsOutliveCompaction(t *testing.T) {
 	s := open(t, vfs.NewMem(), compactQuiet())
 	p := create(t, s, "t", compacted())
@@ -453,46 +565,7 @@ func TestTransactionsOutliveCompaction(t *testing.T) {
 	}
 	wait(t, p, p.End())
 	p.waitIdle()
-	committed := func() map[string]string {
-		got, skip := map[string]string{}, map[int64]bool{}
-		for from := int64(0); ; {
-			sl, err := p.Read(from, ReadOpts{MaxBytes: 1 << 20, Isolation: ReadCommitted})
-			if err != nil {
-				t.Fatal(err)
-			}
-			var buf bytes.Buffer
-			if _, err := sl.WriteTo(&buf); err != nil {
-				t.Fatal(err)
-			}
-			sl.Release()
-			if buf.Len() == 0 {
-				return got
-			}
-			vs, err := batch.Split(nil, buf.Bytes())
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, v := range vs {
-				from = v.NextOffset()
-				for _, a := range sl.Aborted {
-					if a.First >= v.BaseOffset() && a.First <= v.LastOffset() {
-						skip[a.ProducerID] = true
-					}
-				}
-				if v.IsControl() {
-					delete(skip, v.ProducerID())
-					continue
-				}
-				if v.Transactional() && skip[v.ProducerID()] {
-					continue
-				}
-				for r := range v.Records() {
-					got[string(r.Key)] = string(r.Value)
-				}
-			}
-		}
-	}
-	want := committed()
+	want := committedTable(t, p)
 	if want["a"] != "committed 29" {
 		t.Fatalf("before: %v", want)
 	}
@@ -501,7 +574,7 @@ func TestTransactionsOutliveCompaction(t *testing.T) {
 		if c.CleanEnd > open {
 			t.Fatalf("compacted up to %d, over the open transaction at %d", c.CleanEnd, open)
 		}
-		if got := committed(); !maps.Equal(got, want) {
+		if got := committedTable(t, p); !maps.Equal(got, want) {
 			t.Fatalf("%v, want %v", got, want)
 		}
 		p.cleaned.Store(0) // once more from the beginning
