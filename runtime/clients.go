@@ -245,7 +245,7 @@ func (c *ClientConfig) unknown(kind ClientKind, name string) string {
 
 // ShownClientValue is the text of a client setting's value as messages may show it.
 func ShownClientValue(kind ClientKind, name, value string) string {
-	if secretSetting(name) {
+	if SecretName(name) {
 		return config.Hidden
 	}
 	if i, ok := clientDefs[kind].Info(name); ok && i.Type == config.PasswordType {
@@ -254,8 +254,8 @@ func ShownClientValue(kind ClientKind, name, value string) string {
 	return value
 }
 
-// secretSetting reports whether a setting that nobody declares may hold a secret, by its name.
-func secretSetting(name string) bool {
+// SecretName reports whether a setting that nobody declares may hold a secret, by its name.
+func SecretName(name string) bool {
 	name = strings.ToLower(name)
 	for _, part := range []string{"password", "passphrase", "jaas", "secret", "token", "credential", ".key", "apikey", "api_key"} {
 		if strings.Contains(name, part) {

@@ -74,7 +74,7 @@ func (h *Herder) Connector(_ context.Context, name string) (runtime.ConnectorInf
 }
 
 func (h *Herder) info(c *store.Connector) runtime.ConnectorInfo {
-	i := runtime.ConnectorInfo{Name: c.Name, Config: maps.Clone(c.Config), Tasks: []runtime.TaskID{}, Type: h.typeOf(c.Config)}
+	i := runtime.ConnectorInfo{Name: c.Name, Config: h.shown(c.Config), Tasks: []runtime.TaskID{}, Type: h.typeOf(c.Config)}
 	for n := range c.Tasks {
 		i.Tasks = append(i.Tasks, runtime.TaskID{Connector: c.Name, Task: n})
 	}
@@ -89,7 +89,7 @@ func (h *Herder) Config(_ context.Context, name string) (map[string]string, erro
 	if err != nil {
 		return nil, err
 	}
-	return maps.Clone(c.Config), nil
+	return h.shown(c.Config), nil
 }
 
 // Tasks are a connector's tasks with their configurations.
@@ -100,7 +100,7 @@ func (h *Herder) Tasks(_ context.Context, name string) ([]runtime.TaskInfo, erro
 	}
 	out := []runtime.TaskInfo{}
 	for n, t := range c.Tasks {
-		out = append(out, runtime.TaskInfo{ID: runtime.TaskID{Connector: name, Task: n}, Config: maps.Clone(t)})
+		out = append(out, runtime.TaskInfo{ID: runtime.TaskID{Connector: name, Task: n}, Config: h.shownTask(c.Config, t)})
 	}
 	return out, nil
 }
@@ -144,9 +144,12 @@ func (h *Herder) putConfig(ctx context.Context, name string, conf map[string]str
 	if err := h.mustLead(ctx); err != nil {
 		return none, false, err
 	}
-	conf = maps.Clone(conf)
+	conf, err := h.kept(name, conf)
+	if err != nil {
+		return none, false, err
+	}
 	conf[settings.Name.Name] = name
-	infos, err := h.Validate(ctx, conf)
+	infos, err := h.validator.Validate(ctx, conf)
 	if err != nil {
 		return none, false, err
 	}
@@ -308,6 +311,9 @@ func (h *Herder) Restart(ctx context.Context, name string, includeTasks, onlyFai
 
 // Validate describes every setting of a configuration and what is wrong with it.
 func (h *Herder) Validate(ctx context.Context, conf map[string]string) (runtime.ConfigInfos, error) {
+	if kept, err := h.kept(conf[settings.Name.Name], conf); err == nil {
+		conf = kept // where nothing is stored, validation tells what else there is to tell
+	}
 	return h.validator.Validate(ctx, conf)
 }
 

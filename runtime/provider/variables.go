@@ -39,3 +39,15 @@ func variables(text string) []variable {
 
 // HasVariables reports whether a text holds anything of a variable's form.
 func HasVariables(text string) bool { return len(variables(text)) > 0 }
+
+// OnlyVariables reports whether a text is variables and nothing else.
+func OnlyVariables(text string) bool {
+	end := 0
+	for _, v := range variables(text) {
+		if strings.TrimSpace(text[end:v.at]) != "" {
+			return false
+		}
+		end = v.end
+	}
+	return end > 0 && strings.TrimSpace(text[end:]) == ""
+}
