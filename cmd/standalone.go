@@ -156,6 +156,8 @@ func (s *standalone) run(ctx context.Context) (err error) {
 
 	select {
 	case <-h.Ready():
+	case err := <-h.Failed():
+		return err
 	case <-ctx.Done():
 		return nil
 	}

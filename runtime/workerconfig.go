@@ -47,13 +47,14 @@ var (
 	topicTracking = config.Key[bool]{Name: "topic.tracking.enable", Doc: "Whether the topics that each connector uses are recorded.", Default: true, Importance: config.Low}
 	trackingReset = config.Key[bool]{Name: "topic.tracking.allow.reset", Doc: "Whether clients may forget the topics that a connector used.", Default: true, Importance: config.Low}
 	autoRestart   = config.Key[bool]{Name: "auto.restart", Doc: "Whether connectors and tasks that failed are restarted by themselves where that can help.", Default: true}
+	tasksLimit    = config.Key[int32]{Name: "tasks.max.limit", Doc: "Most tasks that one connector gets, whatever its tasks.max says: each task holds memory.", Default: 256, Importance: config.Low, Check: config.AtLeast[int32](1)}
 	fileRoots     = config.Key[[]string]{Name: "file.roots", Doc: "Folders whose files connectors may open. Default: the working directory and the folder files in the data directory."}
 )
 
 var workerDef = config.Define(groupID, configTopic, configReplication, offsetTopic, offsetPartitions, offsetReplication,
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
-	flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, fileRoots).
+	flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, tasksLimit, fileRoots).
 	Merge(restDef).Merge(logDef).Merge(watchDef).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
@@ -97,6 +98,7 @@ type WorkerConfig struct {
 	OverrideAllowlist                             []string // client settings that the policy Allowlist lets through
 	KeyConverter, ValueConverter, HeaderConverter string   // class or alias; their settings are in Properties
 	AutoRestart                                   bool
+	TasksMax                                      int           // of one connector; see TasksLimit
 	StallTimeout                                  time.Duration // 0: never
 	MetricNames                                   []string
 	MetricTopics                                  bool // the log's metrics by topic, too
@@ -105,6 +107,14 @@ type WorkerConfig struct {
 	Log                                           LogConfig
 	Properties                                    map[string]string // everything as given
 	Notices                                       []string          // keys that are ignored or unknown, with reasons
+}
+
+// TasksLimit is the most tasks that one connector gets.
+func (c WorkerConfig) TasksLimit() int {
+	if c.TasksMax < 1 {
+		return int(tasksLimit.Default)
+	}
+	return c.TasksMax
 }
 
 // InternalTopic is how an internal topic is made where it does not exist.
@@ -157,7 +167,7 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		TopicCreation: topicCreation.Get(v), TopicTracking: topicTracking.Get(v), TrackingReset: trackingReset.Get(v),
 		OverridePolicy: overridePolicy.Get(v), OverrideAllowlist: overrideAllowlist.Get(v),
 		KeyConverter: string(keyConverter.Get(v)), ValueConverter: string(valueConverter.Get(v)), HeaderConverter: string(headerConverter.Get(v)),
-		AutoRestart: autoRestart.Get(v), StallTimeout: stallTimeout.Get(v), MetricNames: metricNames.Get(v), MetricTopics: metricTopics.Get(v),
+		AutoRestart: autoRestart.Get(v), TasksMax: int(tasksLimit.Get(v)), StallTimeout: stallTimeout.Get(v), MetricNames: metricNames.Get(v), MetricTopics: metricTopics.Get(v),
 		FileRoots:  fileRoots.Get(v),
 		Properties: maps.Clone(properties),
 	}

@@ -58,6 +58,7 @@ type Herder struct {
 	mail    mailbox
 	writing chan struct{} // of one: who holds it writes configurations
 	ready   chan struct{}
+	failing chan error // of one
 	done    chan struct{}
 
 	closing   sync.Once
@@ -120,7 +121,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 	h := &Herder{
 		cfg: c, lg: c.Logger, levels: c.Levels, workerID: u.Host, url: strings.TrimSuffix(c.AdvertisedURL, "/") + "/",
 		mail: mailbox{wake: make(chan struct{}, 1)}, writing: make(chan struct{}, 1),
-		ready: make(chan struct{}), done: make(chan struct{}), left: make(chan struct{}),
+		ready: make(chan struct{}), failing: make(chan error, 1), done: make(chan struct{}), left: make(chan struct{}),
 		state: state{conns: map[string]*connSlot{}, tasks: map[runtime.TaskID]*taskSlot{}, fencings: map[string]*fencing{}},
 	}
 	h.stopped, h.stop = context.WithCancel(context.Background())
@@ -181,7 +182,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 		ExactlyOnce: c.Worker.ExactlyOnceSources()}
 	h.member = &member{
 		cl: h.client, group: c.Worker.GroupID, protocols: protocolsFor(c.Worker.Protocol), session: c.Worker.SessionTimeout,
-		heartbeat: c.Worker.Heartbeat, rebalance: c.Worker.RebalanceTimeout, lg: h.lg, owner: h, rejoin: make(chan struct{}, 1),
+		heartbeat: c.Worker.Heartbeat, rebalance: c.Worker.RebalanceTimeout, lg: h.lg, owner: h, rejoin: make(chan struct{}, 1), refused: h.neverJoins,
 	}
 	var inGroup context.Context
 	inGroup, h.endMember = context.WithCancel(context.Background())
@@ -210,6 +211,22 @@ func (h *Herder) topicsExist(ctx context.Context) error {
 
 // Ready is closed once the worker has its first assignment.
 func (h *Herder) Ready() <-chan struct{} { return h.ready }
+
+// Failed receives why the worker cannot become ready: what the group of workers refuses until a setting
+// or a right is changed. A worker that was ready once tries on instead, and its health tells.
+func (h *Herder) Failed() <-chan error { return h.failing }
+
+func (h *Herder) neverJoins(err error) {
+	select {
+	case <-h.ready:
+		return
+	default:
+	}
+	select {
+	case h.failing <- err:
+	default: // it was told
+	}
+}
 
 // Done is closed when Close has ended.
 func (h *Herder) Done() <-chan struct{} { return h.done }

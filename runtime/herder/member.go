@@ -53,6 +53,7 @@ type member struct {
 	lg        *slog.Logger
 	owner     owner
 	rejoin    chan struct{} // of one: join again soon
+	refused   func(error)   // hears why joining again cannot help; may be nil
 }
 
 // A member that is out tries again after firstPause, then after twice that, up to mostPause.
@@ -108,6 +109,9 @@ func (m *member) run(ctx context.Context, leave time.Duration) {
 			at.id = needed.id
 			continue
 		}
+		if why := m.never(err); why != nil && m.refused != nil {
+			m.refused(why)
+		}
 		// Whatever it was, we can no longer be sure to be counted in.
 		m.owner.lost(err)
 		m.lg.Warn("the group of workers does not count this one in; it joins again", "group", m.group, "err", err)
@@ -123,6 +127,22 @@ func (m *member) run(ctx context.Context, leave time.Duration) {
 			pause = min(2*pause, mostPause)
 		}
 	}
+}
+
+// never is why joining again cannot help until somebody changes something, nil where it can.
+func (m *member) never(err error) error {
+	switch {
+	case errors.Is(err, kerr.InvalidSessionTimeout):
+		return fmt.Errorf("join group %s: session.timeout.ms=%d lies outside of what the cluster's group.min.session.timeout.ms and group.max.session.timeout.ms allow (Kafka's own: 6000 to 1800000); change it: %w",
+			m.group, m.session.Milliseconds(), err)
+	case errors.Is(err, kerr.InconsistentGroupProtocol):
+		return fmt.Errorf("join group %s: its members are no Connect workers, or offer other protocols; choose another group.id (a sink's consumer group cannot be the workers' group), or the connect.protocol that the others have: %w", m.group, err)
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("join group %s: the worker has not the right to; grant it, or choose another group.id: %w", m.group, err)
+	case errors.Is(err, kerr.InvalidGroupID):
+		return fmt.Errorf("join group %.100q: the cluster takes no such group.id; choose another: %w", m.group, err)
+	}
+	return nil
 }
 
 // errRejoin ends a stay because a rebalance has begun or is wanted.

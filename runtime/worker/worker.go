@@ -182,7 +182,12 @@ func (w *Worker) plan(ctx context.Context, name string, conf map[string]string) 
 	if err != nil {
 		return nil, err
 	}
-	most := int(settings.TasksMax.Get(v))
+	// Every task holds memory: a number with a zero too many is no reason to run out of it.
+	asked := int(settings.TasksMax.Get(v))
+	most := min(asked, w.cfg.Worker.TasksLimit())
+	if most < asked {
+		w.cfg.Logger.Warn("a connector gets fewer tasks than its tasks.max: the worker's tasks.max.limit is lower", "connector", name, "tasks.max", asked, "tasks.max.limit", most)
+	}
 	err = guard("connector "+name, func() error {
 		cc := w.Context(name, -1)
 		if p, ok := w.cfg.Plugins.Sources.Find(info.Class); ok {
@@ -203,6 +208,9 @@ func (w *Worker) plan(ctx context.Context, name string, conf map[string]string) 
 	})
 	if err != nil {
 		return nil, err
+	}
+	if limit := w.cfg.Worker.TasksLimit(); len(tasks) > limit {
+		return nil, connectors.BadConfig(fmt.Errorf("the connector has made %d tasks, which is more than the worker's tasks.max.limit (%d)", len(tasks), limit))
 	}
 	if len(tasks) > most && settings.TasksMaxEnforce.Get(v) {
 		return nil, connectors.BadConfig(fmt.Errorf("the connector has made %d tasks, which is more than tasks.max (%d)", len(tasks), most))
