@@ -175,7 +175,7 @@ func TestABadStartSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 			[]string{"session.timeout.ms=2000", "group.min.session.timeout.ms"}},
 		{"a provider's secret that is no number", []string{"w.properties"}, map[string]string{"w.properties": "config.providers=env\nconfig.providers.env.class=env\noffset.flush.interval.ms=${env:HOME}\n"}, 1,
 			[]string{"w.properties", "offset.flush.interval.ms", "[hidden]"}},
-		{"the worker's own properties through a provider", []string{"w.properties"}, map[string]string{"w.properties": "config.providers=f\nconfig.providers.f.class=file\nproducer.client.id=${file:w.properties:group.id}\n"}, 1,
+		{"the worker's own properties through a provider", []string{"w.properties"}, map[string]string{"w.properties": "config.providers=f\nconfig.providers.f.class=file\nproducer.client.id=${f:w.properties:group.id}\n"}, 1,
 			[]string{"producer.client.id", "lies outside"}},
 		{"a file of the log", []string{"c.json"}, map[string]string{"c.json": `{"name":"c","connector.class":"FileStreamSink","topics":"t","file":"data/log/connect-configs-0/00000000000000000000.log"}`}, 1,
 			[]string{"connect-configs-0", "no connector may open"}},
