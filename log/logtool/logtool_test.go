@@ -644,3 +644,59 @@ func TestARepairThatIsCutShortIsDoneAgain(t *testing.T) {
 		}
 	}
 }
+
+// Things that are no regular files, in places where files are expected: nothing is opened that reading would hang at.
+func TestAStrangeDirectoryIsLookedAtWithoutHanging(t *testing.T) {
+	dir := t.TempDir()
+	s, err := store.Open(vfs.OS{}, filepath.Join(dir, "log"), store.Options{Maintain: -1, Ballast: -1, MinFree: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	at := func(name string) string { return filepath.Join(dir, "log", name) }
+	for _, name := range []string{".clean", "t-0/leader-epoch-checkpoint", "t-0/synced", "u-0/00000000000000000000.log", "u-0/00000000000000000000.index"} {
+		if err := os.Remove(at(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+		if err := fifo(at(name)); err != nil {
+			t.Skip(err)
+		}
+	}
+	for name, target := range map[string]string{"t-0/99999999999999999990.index": "/dev/zero", "t-0/00000000000000009999.log": "/dev/zero", "loop-0": "."} {
+		if err := os.Symlink(target, at(name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.MkdirAll(at("t-0/00000000000000008888.log/inside"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		o := Options{Dir: dir}
+		r, err := Verify(ctx, o)
+		if err == nil && r.OK {
+			err = errors.New("all is well?")
+		}
+		if err == nil {
+			err = Dump(ctx, o, DumpOptions{Batches: true, Records: true, Files: true}, func(Item) error { return nil })
+		}
+		if err == nil {
+			_, err = Repair(ctx, o, true)
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("it hangs")
+	}
+	if _, err := os.Lstat(at("loop-0")); err != nil {
+		t.Errorf("what is not the log's was touched: %v", err)
+	}
+}

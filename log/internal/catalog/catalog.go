@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -121,6 +122,13 @@ func Open(st *store.Store, opt Options) (*Catalog, error) {
 		return nil, fmt.Errorf("load catalogue %s-0: %w", MetaTopic, err)
 	}
 	c.cluster, c.blockStart, c.secret = s.cluster, s.nextBlock, s.secret
+	// The record of given ids may have been lost with a damaged part. An id that is given twice would make another's records look like retries.
+	for _, p := range st.Partitions() {
+		if id := p.LargestProducer(); id >= c.blockStart && id < math.MaxInt64/2 {
+			c.lg.Warn("the catalogue does not know of producer ids that were given; it goes on behind them", "partition", p.ID().String(), "producerId", id)
+			c.blockStart = (id/producerBlock + 1) * producerBlock
+		}
+	}
 	c.setUsers(s.users)
 	if c.groups = s.groups; c.groups == nil {
 		c.groups = map[string]map[string]string{}
@@ -182,23 +190,57 @@ func (c *Catalog) adopt(name string, r topicRecord) error {
 	return nil
 }
 
-// strays looks at partitions that no topic has: what is left of a creation that was cut short holds
-// nothing and goes; anything else stays for the operator to judge.
+// strays looks at partitions that no topic has. What is left of a creation that was cut short holds nothing and goes. Records under an id that no
+// topic has are those of a topic whose own record was lost with a damaged part of this catalogue, or of one that somebody put there: it is taken
+// in. How long it was to keep them is not known, so it keeps them for ever. (A deletion is no such case: its directories have another name before the record
+// goes.) Anything else stays for the operator to judge.
 func (c *Catalog) strays() error {
+	lost := map[string]map[int32]*store.Partition{}
 	for _, p := range c.st.Partitions() {
 		tp := p.ID()
-		if t := c.topics[tp.Topic]; tp.Topic == MetaTopic || t != nil && t.Partition(tp.Partition) == p {
-			continue
-		}
-		if p.End() == 0 {
+		t := c.topics[tp.Topic]
+		switch {
+		case tp.Topic == MetaTopic || t != nil && t.Partition(tp.Partition) == p:
+		case p.End() == 0:
 			if err := c.st.Delete(tp.Topic, tp.Partition); err != nil {
 				return fmt.Errorf("remove unfinished partition %s-%d: %w", tp.Topic, tp.Partition, err)
 			}
-			continue
+		case t == nil && p.TopicID() != [16]byte{} && c.byID[p.TopicID()] == nil && int(tp.Partition) < c.opt.MaxPartitions:
+			if lost[tp.Topic] == nil {
+				lost[tp.Topic] = map[int32]*store.Partition{}
+			}
+			lost[tp.Topic][tp.Partition] = p
+		default:
+			c.lg.Warn("partition belongs to no topic; its directory is left alone", "topic", tp.Topic, "partition", tp.Partition, "records", p.End()-p.LogStart())
 		}
-		c.lg.Warn("partition belongs to no topic; its directory is left alone", "topic", tp.Topic, "partition", tp.Partition, "records", p.End()-p.LogStart())
+	}
+	for _, name := range slices.Sorted(maps.Keys(lost)) {
+		if err := c.takeIn(name, lost[name]); err != nil {
+			return fmt.Errorf("take in topic %s, of which there are partitions and no record: %w", name, err)
+		}
 	}
 	return nil
+}
+
+// takeIn makes a topic of partitions that are there.
+func (c *Catalog) takeIn(name string, parts map[int32]*store.Partition) error {
+	numbers := slices.Sorted(maps.Keys(parts))
+	id := parts[numbers[0]].TopicID()
+	for n, p := range parts {
+		if p.TopicID() != id {
+			c.lg.Error("partitions of one name and no topic have different ids; their directories are left alone", "topic", name, "partition", n)
+			return nil
+		}
+	}
+	r := topicRecord{ID: FormatID(id), Partitions: numbers[len(numbers)-1] + 1, Configs: map[string]string{"retention.ms": "-1"}}
+	if IsInternal(name) {
+		r.Configs = map[string]string{"cleanup.policy": "compact"}
+	}
+	c.lg.Error("topic was lost from the catalogue and is taken in again; its settings are not known: it keeps its records until they are set", "topic", name, "partitions", r.Partitions, "configs", r.Configs)
+	if err := c.write(record{topicPrefix + name, encode(r)}); err != nil {
+		return err
+	}
+	return c.adopt(name, r)
 }
 
 func (c *Catalog) publish(t *Topic) {

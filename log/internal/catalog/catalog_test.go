@@ -13,6 +13,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"millrace/log/internal/batch"
 	"millrace/log/internal/scram"
 	"millrace/log/internal/store"
 	"millrace/log/internal/vfs"
@@ -128,7 +129,54 @@ func TestTopicsMadeAtOnce(t *testing.T) {
 	}
 }
 
-func TestMissingDirectoryIsMadeAnewAndStraysAreLeftAlone(t *testing.T) {
+// Topics and ids whose records were lost with a damaged part of the catalogue come back from what partitions know.
+func TestLostRecordsComeBackFromPartitions(t *testing.T) {
+	fs := vfs.NewMem()
+	st, c := open(t, fs)
+	made, err := c.Create(Spec{Name: "t", Partitions: 3, Configs: map[string]string{"retention.ms": "1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Create(Spec{Name: "__consumer_offsets", Partitions: 1, Configs: map[string]string{"cleanup.policy": "compact"}}); err != nil {
+		t.Fatal(err)
+	}
+	id, err := c.ProducerID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []*store.Partition{made.Partition(1), c.Topic("__consumer_offsets").Partition(0)} {
+		v := batch.Build(batch.Options{Producer: &batch.Producer{ID: id}}, batch.Record{Key: []byte("k"), Value: []byte("v")})
+		a, err := p.Append([]batch.View{v}, store.AppendOpts{Origin: store.FromCoordinator})
+		if err == nil {
+			err = p.WaitDurable(t.Context(), a.End)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	st.Close()
+	if err := fs.RemoveAll("/log/" + MetaTopic + "-0"); err != nil { // all of them at once
+		t.Fatal(err)
+	}
+	for range 2 { // the second time from records of its own
+		st, c = open(t, fs)
+		// The last partition held nothing: nobody can tell it from a creation that was cut short.
+		back := c.Topic("t")
+		if back == nil || back.ID != made.ID || back.Partitions() != 2 || back.Partition(1).End() != 1 || back.Partition(0).End() != 0 || back.Configs["retention.ms"] != "-1" {
+			t.Fatalf("%+v", back)
+		}
+		if o := c.Topic("__consumer_offsets"); o == nil || o.Configs["cleanup.policy"] != "compact" || o.Partition(0).End() != 1 {
+			t.Fatalf("%+v", o)
+		}
+		next, err := c.ProducerID()
+		if err != nil || next <= id {
+			t.Errorf("producer id %d after %d, %v", next, id, err)
+		}
+		st.Close()
+	}
+}
+
+func TestMissingDirectoryIsMadeAnew(t *testing.T) {
 	fs := vfs.NewMem()
 	st, c := open(t, fs)
 	if _, err := c.Create(Spec{Name: "t", Partitions: 2}); err != nil {

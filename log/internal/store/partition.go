@@ -240,6 +240,17 @@ func (p *Partition) OpenTxn(producerID int64) (OpenTxn, bool) {
 	return OpenTxn{producerID, e.epoch, e.txnFirst}, true
 }
 
+// LargestProducer is the largest producer id that the partition knows, -1 for none.
+func (p *Partition) LargestProducer() int64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	id := int64(-1)
+	for pid := range p.prod.m {
+		id = max(id, pid)
+	}
+	return id
+}
+
 // ProducerInfo describes one producer for DescribeProducers.
 type ProducerInfo struct {
 	ID               int64
