@@ -192,6 +192,12 @@ func TestJavaConsumersUseTheNewerProtocol(t *testing.T) {
 	}
 	matches("list", groups("--list", "--type", "consumer", "--state"), `(?m)^g\s+.*Empty`)
 
+	configs := func(args ...string) string {
+		return output(t, java.Command(ctx, "org.apache.kafka.tools.ConfigCommand", append([]string{"--bootstrap-server", l.Addr(), "--entity-type", "groups", "--entity-name", "g"}, args...)...))
+	}
+	configs("--alter", "--add-config", "consumer.heartbeat.interval.ms=5500,consumer.session.timeout.ms=46000")
+	matches("configs", configs("--describe"), `consumer\.session\.timeout\.ms=46000 .*DYNAMIC_GROUP_CONFIG:consumer\.session\.timeout\.ms=46000`)
+
 	// A regex is resolved by the coordinator.
 	cmd := consumer(100, "--include", "t[2-9]?")
 	out, err := cmd.StdoutPipe()
