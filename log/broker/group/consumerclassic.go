@@ -214,6 +214,7 @@ func (g *group) toClassic(e *env, gone []*consumer) error {
 		return err
 	}
 	g.takeClassic(n)
+	e.weighs = true
 	g.prepare(e)
 	return nil
 }

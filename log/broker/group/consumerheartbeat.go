@@ -481,6 +481,7 @@ func (d *draft) commit() error {
 			return err
 		}
 	}
+	d.e.weighs = true
 	if d.g.consumer == nil {
 		d.g.clearClassic()
 	}

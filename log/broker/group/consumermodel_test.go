@@ -502,6 +502,9 @@ func (w *consumerWorld) step() {
 	}
 	w.settle()
 	w.checkOwners()
+	if err := weighed(w.c); err != nil {
+		w.fatal("%v", err)
+	}
 }
 
 func (w *consumerWorld) run() {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -56,6 +57,8 @@ type Coordinator struct {
 	limits Limits
 	times  func(group string) (session, heartbeat time.Duration)
 
+	weight atomic.Int64 // bytes that members take, of all groups
+
 	mu     sync.Mutex // guards the fields below
 	slots  map[string]*slot
 	inTxn  map[int64]map[string]bool // groups with offsets in a producer's open transaction
@@ -72,6 +75,7 @@ type slot struct {
 	end    int64 // log end after the group's last record: what its answers wait for
 	timer  *time.Timer
 	armed  time.Time // when timer fires; zero: it does not
+	weight int64     // what its members take, as far as it is in the coordinator's sum
 	outbox []func()  // answers to be sent once mu is free
 }
 
@@ -115,6 +119,7 @@ func Open(log Log, topics Topics, o Options) (*Coordinator, error) {
 			c.enterTxn(pid, name)
 		}
 		c.within(s, func(e *env) {
+			e.weighs = true
 			s.g.beginSessions(e)
 			s.g.dropEmbedded(e)
 			s.g.forgetGone(e, c.topicGone)
@@ -191,6 +196,11 @@ func (c *Coordinator) within(s *slot, f func(e *env)) bool {
 	if s.g.forgettable() {
 		s.g.become(e, dead)
 	}
+	if e.weighs || s.g.state == dead {
+		w := s.g.weight()
+		c.weight.Add(w - s.weight)
+		s.weight = w
+	}
 	c.arm(s)
 	died, end := s.g.state == dead, s.end
 	s.flush()
@@ -247,6 +257,9 @@ func memberID(prefix string) string {
 	}
 	return prefix + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
+
+// room reports whether a member may say so many bytes of itself: together they are bounded, since any client can be one.
+func (c *Coordinator) room(size int) bool { return c.weight.Load()+int64(size) <= c.limits.MaxMemory }
 
 // later puts an answer into the outbox. It leaves when all that the group has written until now is durable.
 func (c *Coordinator) later(s *slot, send func(error)) {

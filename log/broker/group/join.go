@@ -80,6 +80,7 @@ func (g *group) join(e *env, in joinIn, reply func(joinOut)) {
 			// Whoever dies between two joins then leaves an id behind, and not a member that everybody waits for.
 			id := e.id(in.client.ID)
 			g.pending[id] = e.now.Add(in.session)
+			e.weighs = true
 			reply(joinOut{err: kerr.MemberIDRequired.Code, generation: -1, id: id})
 		default:
 			in.id = e.id(in.client.ID)
@@ -151,6 +152,7 @@ func (g *group) awaitJoin(e *env, m *member, reply func(joinOut)) {
 }
 
 func (m *member) update(e *env, in joinIn) {
+	e.weighs = true
 	m.client, m.session, m.rebalance = in.client, in.session, in.rebalance
 	m.protocols = in.protocols
 	m.touch(e.now)
@@ -266,6 +268,7 @@ func (g *group) maybeComplete(e *env) {
 // complete begins the next generation with the members that have joined. Static members that have not are kept: they are
 // allowed to be away for a session.
 func (g *group) complete(e *env) {
+	e.weighs = true
 	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return m.join == nil && m.instance == "" })
 	if len(g.members) == 0 {
 		g.toEmpty(e)

@@ -16,6 +16,7 @@ func (g *group) leave(e *env, who []leaver) []int16 {
 	for i, w := range who {
 		if _, ok := g.pending[w.id]; ok && w.instance == "" {
 			delete(g.pending, w.id)
+			e.weighs = true
 			continue
 		}
 		if w.instance != "" && w.id == "" { // an administrator removes a static member without knowing its id
@@ -40,6 +41,7 @@ func (g *group) remove(e *env, gone []*member) {
 	if len(gone) == 0 {
 		return
 	}
+	e.weighs = true
 	g.members = slices.DeleteFunc(g.members, func(m *member) bool { return slices.Contains(gone, m) })
 	for _, m := range gone {
 		m.answerJoin(e.now, joinOut{err: kerr.UnknownMemberID.Code, generation: -1, id: m.id})

@@ -7,6 +7,7 @@ type Limits struct {
 	MinSession      time.Duration // group.min.session.timeout.ms, 6 s
 	MaxSession      time.Duration // group.max.session.timeout.ms, 30 min
 	MaxMembers      int           // group.max.size, 10,000 members and ids handed out
+	MaxMemory       int64         // bytes that all members say of themselves, 256 MiB: protocols, subscriptions, shares
 	MaxMetadata     int           // offset.metadata.max.bytes, 4096
 	OffsetRetention time.Duration // offsets.retention.minutes, 7 days
 	ExpireEvery     time.Duration // offsets.retention.check.interval.ms, 10 min
@@ -31,6 +32,9 @@ func (l Limits) withDefaults() Limits {
 	set(&l.InitialMost, 100*time.Millisecond)
 	if l.MaxMembers == 0 {
 		l.MaxMembers = 10_000
+	}
+	if l.MaxMemory == 0 {
+		l.MaxMemory = 256 << 20
 	}
 	if l.MaxMetadata == 0 {
 		l.MaxMetadata = 4096

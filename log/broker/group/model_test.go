@@ -212,6 +212,9 @@ func (w *world) run() {
 	for range 250 {
 		w.chaos()
 		w.settle()
+		if err := weighed(w.c); err != nil {
+			w.fatal("%v", err)
+		}
 		if w.failed {
 			return
 		}

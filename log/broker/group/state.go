@@ -82,6 +82,7 @@ type group struct {
 // env is what a rule may use besides the state.
 type env struct {
 	now    time.Time
+	weighs bool // members have come, gone or changed: what they take is to be counted anew
 	limits *Limits
 	// append writes records to the log, all or none. An error has been logged; the rule must leave the state as it was.
 	append func([]record) error

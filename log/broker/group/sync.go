@@ -60,6 +60,7 @@ func (g *group) sync(e *env, in syncIn, reply func(syncOut)) {
 
 // assign records the leader's assignment and hands it out. A member that the leader left out has nothing to do.
 func (g *group) assign(e *env, assignments map[string][]byte) {
+	e.weighs = true
 	for _, m := range g.members {
 		m.assigned = assignments[m.id]
 	}
@@ -125,6 +126,7 @@ func (g *group) tick(e *env) {
 	for id, t := range g.pending {
 		if !t.After(e.now) {
 			delete(g.pending, id)
+			e.weighs = true
 		}
 	}
 	var expired []*member
