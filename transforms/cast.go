@@ -27,6 +27,7 @@ func castIsThere(list []string) error {
 var Cast = pair("cast", "Cast", "Casts fields of the %s, or the whole of it, to other types. A null stays null.", config.Define(castSpec, replaceNull), newCast)
 
 type cast struct {
+	arena schema.Arena
 	half
 	whole    schema.Kind // Null: fields
 	fields   map[string]schema.Kind
@@ -123,16 +124,16 @@ func (t *cast) Apply(r schema.Record) (schema.Record, bool, error) {
 		t.set(&r, p.s, out)
 		return r, true, nil
 	}
-	fields := make([]schema.Value, len(p.to))
+	fields := t.arena.Values(len(p.to))
+	copyFields(fields, v, t.defaults)
 	for i, to := range p.to {
-		fields[i] = at(v, i, t.defaults)
 		if to != schema.Null {
 			if fields[i], err = castValue(fields[i], to); err != nil {
 				return r, false, schema.Under(s.Fields()[i].Name, err)
 			}
 		}
 	}
-	t.set(&r, p.s, schema.StructValue(p.s, fields))
+	t.set(&r, p.s, t.arena.Struct(p.s, fields))
 	return r, true, nil
 }
 

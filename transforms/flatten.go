@@ -14,6 +14,7 @@ var Flatten = pair("flatten", "Flatten", "Puts the fields of nested structs and 
 	config.Define(delimiter), newFlatten)
 
 type flatten struct {
+	arena schema.Arena
 	half
 	delimiter string
 	schemas   schema.Cache[*schema.Schema]
@@ -48,8 +49,8 @@ func (t *flatten) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err != nil {
 		return r, false, err
 	}
-	fields := leaves(make([]schema.Value, 0, len(out.Fields())), s, v)
-	t.set(&r, out, schema.StructValue(out, fields))
+	fields := leaves(t.arena.Values(len(out.Fields()))[:0], s, v)
+	t.set(&r, out, t.arena.Struct(out, fields))
 	return r, true, nil
 }
 

@@ -79,6 +79,20 @@ func at(v schema.Value, i int, defaults bool) schema.Value {
 	return v.Fields()[i]
 }
 
+// copyFields fills dst with the fields of a struct, nulls replaced by their defaults where
+// that is asked for.
+func copyFields(dst []schema.Value, v schema.Value, defaults bool) {
+	copy(dst, v.Fields())
+	if !defaults {
+		return
+	}
+	for i := range dst {
+		if dst[i].IsNull() {
+			dst[i] = v.At(i)
+		}
+	}
+}
+
 // basics starts a struct's schema with the name, version, documentation and
 // parameters of s; as in Connect it is neither optional nor has it a default.
 func basics(s *schema.Schema) *schema.Builder {

@@ -87,6 +87,7 @@ var HeaderFrom = pair("header-from", "HeaderFrom", "Moves or copies fields of th
 	config.Define(fromFields, toHeaders, headerMoves, replaceNull), newHeaderFrom)
 
 type headerFrom struct {
+	arena schema.Arena
 	half
 	fields, headers []string
 	move, defaults  bool
@@ -138,11 +139,11 @@ func (t *headerFrom) Apply(r schema.Record) (schema.Record, bool, error) {
 		add[i] = schema.Header{Key: t.headers[i], Schema: s.Fields()[f].Schema, Value: at(v, f, t.defaults)}
 	}
 	if t.move {
-		fields := make([]schema.Value, len(p.from))
+		fields := t.arena.Values(len(p.from))
 		for i, from := range p.from {
 			fields[i] = at(v, from, t.defaults)
 		}
-		t.set(&r, p.rest, schema.StructValue(p.rest, fields))
+		t.set(&r, p.rest, t.arena.Struct(p.rest, fields))
 	}
 	r.WithHeaders(add...)
 	return r, true, nil

@@ -11,6 +11,7 @@ var hoistedField = config.Key[string]{Name: "field", Required: true, Doc: "Name 
 var HoistField = pair("hoist-field", "HoistField", "Wraps the %s, a null as well, in a struct or map of one field.", config.Define(hoistedField), newHoistField)
 
 type hoistField struct {
+	arena schema.Arena
 	half
 	field   string
 	schemas schema.Cache[*schema.Schema]
@@ -32,6 +33,8 @@ func (t *hoistField) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err != nil {
 		return r, false, err
 	}
-	t.set(&r, out, schema.StructValue(out, []schema.Value{v}))
+	fields := t.arena.Values(1)
+	fields[0] = v
+	t.set(&r, out, t.arena.Struct(out, fields))
 	return r, true, nil
 }

@@ -39,6 +39,7 @@ func newInsertion(text string) insertion {
 }
 
 type insertField struct {
+	arena schema.Arena
 	half
 	topic, partition, offset, timestamp, static insertion
 
@@ -85,49 +86,62 @@ func (t *insertField) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err != nil {
 		return r, false, err
 	}
+	fields := t.arena.Values(len(out.Fields()))
 	n := len(s.Fields())
-	fields := make([]schema.Value, n, len(out.Fields()))
-	for i := range n {
-		fields[i] = at(v, i, t.defaults)
+	copyFields(fields[:n], v, t.defaults)
+	for _, of := range t.insertions() {
+		if of.name == "" {
+			continue
+		}
+		if fields[n], err = t.value(of.what, &r); err != nil {
+			return r, false, err
+		}
+		n++
 	}
-	err = t.each(&r, func(_ string, add schema.Value) { fields = append(fields, add) })
-	if err != nil {
-		return r, false, err
-	}
-	t.set(&r, out, schema.StructValue(out, fields))
+	t.set(&r, out, t.arena.Struct(out, fields))
 	return r, true, nil
 }
 
-// each calls add with the fields to insert, in their order; what the record does
-// not have is null.
-func (t *insertField) each(r *schema.Record, add func(name string, v schema.Value)) error {
-	if t.topic.name != "" {
-		add(t.topic.name, schema.StringValue(r.Topic))
-	}
-	if t.partition.name != "" {
-		v := schema.Value{}
+// What is inserted, in the order of the fields.
+const (
+	itsTopic = iota
+	itsPartition
+	itsOffset
+	itsTimestamp
+	itsStatic
+)
+
+type namedInsertion struct {
+	name string
+	what int
+}
+
+func (t *insertField) insertions() [5]namedInsertion {
+	return [5]namedInsertion{{t.topic.name, itsTopic}, {t.partition.name, itsPartition}, {t.offset.name, itsOffset}, {t.timestamp.name, itsTimestamp}, {t.static.name, itsStatic}}
+}
+
+// value is what to insert; null where the record does not have it.
+func (t *insertField) value(what int, r *schema.Record) (schema.Value, error) {
+	switch what {
+	case itsTopic:
+		return schema.StringValue(r.Topic), nil
+	case itsPartition:
 		if r.Partition != schema.NoPartition {
-			v = schema.Int32Value(r.Partition)
+			return schema.Int32Value(r.Partition), nil
 		}
-		add(t.partition.name, v)
-	}
-	if t.offset.name != "" {
+	case itsOffset:
 		if r.Origin == nil {
-			return &schema.DataError{Reason: fmt.Sprintf("Only SinkRecord supported for [%s], found: org.apache.kafka.connect.source.SourceRecord", inserting)}
+			return schema.Value{}, &schema.DataError{Reason: fmt.Sprintf("Only SinkRecord supported for [%s], found: org.apache.kafka.connect.source.SourceRecord", inserting)}
 		}
-		add(t.offset.name, schema.Int64Value(r.Origin.Offset))
-	}
-	if t.timestamp.name != "" {
-		v := schema.Value{}
+		return schema.Int64Value(r.Origin.Offset), nil
+	case itsTimestamp:
 		if r.Timestamp != schema.NoTimestamp {
-			v = schema.TimestampValue(r.Timestamp)
+			return schema.TimestampValue(r.Timestamp), nil
 		}
-		add(t.timestamp.name, v)
+	case itsStatic:
+		return t.text, nil
 	}
-	if t.static.name != "" {
-		add(t.static.name, t.text)
-	}
-	return nil
+	return schema.Value{}, nil
 }
 
 func (t *insertField) schemaless(r schema.Record, v schema.Value) (schema.Record, bool, error) {
@@ -135,17 +149,21 @@ func (t *insertField) schemaless(r schema.Record, v schema.Value) (schema.Record
 		return r, false, err
 	}
 	m := append(make([]schema.Entry, 0, len(v.Entries())+5), v.Entries()...)
-	err := t.each(&r, func(name string, add schema.Value) {
+	for _, of := range t.insertions() {
+		if of.name == "" {
+			continue
+		}
+		add, err := t.value(of.what, &r)
+		if err != nil {
+			return r, false, err
+		}
 		if add.IsNull() { // no partition, no timestamp: no field
-			return
+			continue
 		}
 		if add.Kind() == schema.Timestamp {
 			add = schema.Int64Value(add.Int())
 		}
-		m = put(m, name, add)
-	})
-	if err != nil {
-		return r, false, err
+		m = put(m, of.name, add)
 	}
 	t.set(&r, nil, schema.MapValue(m))
 	return r, true, nil

@@ -21,6 +21,7 @@ var MaskField = pair("mask-field", "MaskField", "Replaces the contents of fields
 	config.Define(maskedFields, maskWith, replaceNull), newMaskField)
 
 type maskField struct {
+	arena schema.Arena
 	half
 	fields      []string
 	replacement string
@@ -63,17 +64,15 @@ func (t *maskField) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err != nil {
 		return r, false, err
 	}
-	fields := make([]schema.Value, len(s.Fields()))
-	for i := range fields {
-		fields[i] = at(v, i, t.defaults)
-	}
+	fields := t.arena.Values(len(s.Fields()))
+	copyFields(fields, v, t.defaults)
 	for _, i := range plan {
 		f := s.Fields()[i]
 		if fields[i], err = t.mask(fields[i], f.Schema.Scale()); err != nil {
 			return r, false, schema.Under(f.Name, err)
 		}
 	}
-	t.set(&r, s, schema.StructValue(s, fields))
+	t.set(&r, s, t.arena.Struct(s, fields))
 	return r, true, nil
 }
 

@@ -30,6 +30,7 @@ func checkRenames(list []string) error {
 }
 
 type replaceField struct {
+	arena schema.Arena
 	half
 	exclude, include []string
 	renames          map[string]string
@@ -90,11 +91,11 @@ func (t *replaceField) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err != nil {
 		return r, false, err
 	}
-	fields := make([]schema.Value, len(p.from))
+	fields := t.arena.Values(len(p.from))
 	for i, from := range p.from {
 		fields[i] = at(v, from, t.defaults)
 	}
-	t.set(&r, p.s, schema.StructValue(p.s, fields))
+	t.set(&r, p.s, t.arena.Struct(p.s, fields))
 	return r, true, nil
 }
 

@@ -15,6 +15,7 @@ var SetSchemaMetadata = pair("set-schema-metadata", "SetSchemaMetadata", "Sets t
 	config.Define(schemaName, schemaVersion, replaceNull), newSetSchemaMetadata)
 
 type setSchemaMetadata struct {
+	arena schema.Arena
 	half
 	name       string
 	version    int32
@@ -44,11 +45,11 @@ func (t *setSchemaMetadata) Apply(r schema.Record) (schema.Record, bool, error) 
 		return r, false, err
 	}
 	if v.Kind() == schema.Struct {
-		fields := make([]schema.Value, len(out.Fields()))
+		fields := t.arena.Values(len(out.Fields()))
 		for i := range fields {
 			fields[i] = at(v, i, t.defaults)
 		}
-		v = schema.StructValue(out, fields)
+		v = t.arena.Struct(out, fields)
 	}
 	t.set(&r, out, v)
 	return r, true, nil

@@ -74,6 +74,7 @@ var TimestampConverter = pair("timestamp-converter", "TimestampConverter", "Conv
 	config.Define(convertedField, targetType, dateFormat, unixPrecision, replaceNull), newTimestampConverter)
 
 type timestampConverter struct {
+	arena schema.Arena
 	half
 	field    string
 	target   string
@@ -143,7 +144,7 @@ func (t *timestampConverter) Apply(r schema.Record) (schema.Record, bool, error)
 }
 
 func (t *timestampConverter) structValue(p *timestampPlan, v schema.Value) (schema.Value, error) {
-	fields := make([]schema.Value, len(p.s.Fields()))
+	fields := t.arena.Values(len(p.s.Fields()))
 	for i := range fields {
 		fields[i] = at(v, i, t.defaults)
 	}
@@ -153,7 +154,7 @@ func (t *timestampConverter) structValue(p *timestampPlan, v schema.Value) (sche
 			return v, schema.Under(t.field, err)
 		}
 	}
-	return schema.StructValue(p.s, fields), nil
+	return t.arena.Struct(p.s, fields), nil
 }
 
 func (t *timestampConverter) schemaless(v schema.Value) (schema.Value, error) {

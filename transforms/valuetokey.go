@@ -23,9 +23,10 @@ var ValueToKey = Plugin{
 }
 
 type valueToKey struct {
+	arena    schema.Arena
 	paths    []fieldPath
 	defaults bool
-	keys     schema.Cache[*schema.Schema]
+	keys     schema.Cache[*keyPlan]
 }
 
 func newValueToKey(v config.Values) (Transform, error) {
@@ -63,26 +64,51 @@ func (t *valueToKey) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err := requireStruct(r.Value, toKey); err != nil {
 		return r, false, err
 	}
-	s, err := t.keys.Get(r.ValueSchema, t.keySchema)
+	p, err := t.keys.Get(r.ValueSchema, t.plan)
 	if err != nil {
 		return r, false, err
 	}
-	key := make([]schema.Value, len(t.paths))
-	for i, p := range t.paths {
-		key[i] = p.structValue(r.Value, t.defaults)
+	key := t.arena.Values(len(t.paths))
+	for i, path := range p.from {
+		v := r.Value
+		for _, at := range path {
+			if v.IsNull() {
+				break
+			}
+			if t.defaults {
+				v = v.At(at)
+			} else {
+				v = v.Fields()[at]
+			}
+		}
+		key[i] = v
 	}
-	r.KeySchema, r.Key = s, schema.StructValue(s, key)
+	r.KeySchema, r.Key = p.s, t.arena.Struct(p.s, key)
 	return r, true, nil
 }
 
-func (t *valueToKey) keySchema(value *schema.Schema) (*schema.Schema, error) {
-	b := schema.NewStruct("")
-	for _, p := range t.paths {
-		f := p.in(value)
+// A keyPlan is the key of values of one schema.
+type keyPlan struct {
+	s    *schema.Schema
+	from [][]int // where each of its fields stands in the value: positions, from the outside in
+}
+
+func (t *valueToKey) plan(value *schema.Schema) (*keyPlan, error) {
+	p, b := &keyPlan{}, schema.NewStruct("")
+	for _, path := range t.paths {
+		f := path.in(value)
 		if f == nil {
-			return nil, &schema.DataError{Reason: fmt.Sprintf("Field does not exist: %s", p.text)}
+			return nil, &schema.DataError{Reason: fmt.Sprintf("Field does not exist: %s", path.text)}
 		}
-		b.Field(p.text, f)
+		b.Field(path.text, f)
+		var at []int
+		for s, i := value, 0; i < len(path.steps); i++ {
+			at = append(at, s.Index(path.steps[i]))
+			s = s.Field(path.steps[i])
+		}
+		p.from = append(p.from, at)
 	}
-	return b.TryBuild()
+	var err error
+	p.s, err = b.TryBuild()
+	return p, err
 }

@@ -3,7 +3,7 @@
 // topics over the Kafka protocol, as any other client, and prints a figure only after what was read back from the topic
 // equals the table.
 //
-//	bench [-check] [-only "start stream snapshot log"] [-pairs 3] [-rows N] [-updates N] [-log-records N] [-log-gb N] [-out FILE]
+//	bench [-check] [-only "start encode transforms stream snapshot log"] [-pairs 3] [-rows N] [-updates N] [-log-records N] [-log-gb N] [-out FILE]
 //
 // make bench runs it. RESULTS.md beside it is the output of its last good run.
 package main
@@ -65,7 +65,7 @@ func main() {
 	flag.IntVar(&b.updates, "updates", 500_000, "row updates to stream, in transactions of 1,000")
 	flag.IntVar(&b.logRecords, "log-records", 1_000_000, "records of 100 B that Java's clients write and read; a quarter of them of 1 KB")
 	flag.IntVar(&b.logGB, "log-gb", 20, "GiB stored in log-stored; they are removed afterwards")
-	only := flag.String("only", "start encode stream snapshot log", "what to measure: start encode stream snapshot, and of the log "+strings.Join(logParts(), " ")+", or log for all of these")
+	only := flag.String("only", "start encode transforms stream snapshot log", "what to measure: start encode transforms stream snapshot, and of the log "+strings.Join(logParts(), " ")+", or log for all of these")
 	check := flag.Bool("check", false, "fail below the promised figures")
 	out := flag.String("out", "", "a file that gets the output as well, as Markdown")
 	flag.Parse()
@@ -91,7 +91,7 @@ func (b *bench) main(ctx context.Context, only []string, check bool, out string)
 	if slices.Contains(only, "log") {
 		only = append(only, logParts()...)
 	}
-	parts := []part{{"start", b.start}, {"encode", b.encode}, {"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}}
+	parts := []part{{"start", b.start}, {"encode", b.encode}, {"transforms", b.transforms}, {"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}}
 	for _, p := range append(parts, b.logParts()...) {
 		if p.name == "postgres" && !slices.Contains(only, "stream") && !slices.Contains(only, "snapshot") {
 			continue
