@@ -20,6 +20,10 @@ type TableWriter struct {
 // ErrFenced says that another producer has taken over a transactional id.
 var ErrFenced = errors.New("fenced: another process has taken over")
 
+// ErrStuck says that a transaction did not end in time and is given up. It may yet be committed; the
+// writer is of no more use.
+var ErrStuck = errors.New("the log does not answer")
+
 // tableTransaction bounds one transaction of a TableWriter, whatever its caller's context says: one
 // that ended in the middle would leave the outcome unknown.
 const tableTransaction = 30 * time.Second
@@ -39,7 +43,8 @@ func (t *Table) OpenWriter(ctx context.Context, transactionalID string) (*TableW
 		cl.Close()
 		return nil, fmt.Errorf("take over transactional id %q: %w", transactionalID, err)
 	}
-	return &TableWriter{t, cl}, nil
+	context.AfterFunc(t.ctx, cl.Close) // which ends a Put that waits
+	return &TableWriter{table: t, cl: cl}, nil
 }
 
 // Close ends the writer. Nothing it began is left: each Put ends its transaction.
@@ -47,7 +52,7 @@ func (w *TableWriter) Close() { w.cl.Close() }
 
 // Put writes records in one transaction, in order, and returns when it is committed: either all of them
 // are in the table or none. ErrFenced means none, and that the writer is of no more use. After any other
-// error all or none may have been written; the next Put goes on from whichever it is.
+// error all or none may have been written; the next Put goes on from whichever it is, but after ErrStuck.
 func (w *TableWriter) Put(ctx context.Context, records ...*kgo.Record) error {
 	if len(records) == 0 {
 		return nil
@@ -57,7 +62,9 @@ func (w *TableWriter) Put(ctx context.Context, records ...*kgo.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tableTransaction)
 	defer cancel()
-	defer context.AfterFunc(w.table.ctx, cancel)()
+	// The client itself waits without end for the answer to what it has sent.
+	giveUp := context.AfterFunc(ctx, w.cl.Close)
+	defer giveUp()
 	if err := w.cl.BeginTransaction(); err != nil {
 		return w.failed(err, records)
 	}
@@ -70,6 +77,9 @@ func (w *TableWriter) Put(ctx context.Context, records ...*kgo.Record) error {
 			return nil
 		}
 	}
+	if !giveUp() {
+		return w.failed(fmt.Errorf("%w: %w", kgo.ErrClientClosed, err), records)
+	}
 	aborting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	_ = w.cl.EndTransaction(aborting, kgo.TryAbort) // where that fails too, the next begin takes care of it
@@ -77,6 +87,12 @@ func (w *TableWriter) Put(ctx context.Context, records ...*kgo.Record) error {
 }
 
 func (w *TableWriter) failed(err error, records []*kgo.Record) error {
+	switch {
+	case w.table.ctx.Err() != nil:
+		err = ErrTableClosed
+	case errors.Is(err, kgo.ErrClientClosed):
+		err = fmt.Errorf("%w within %v: %w", ErrStuck, tableTransaction, err)
+	}
 	if Fenced(err) {
 		return fmt.Errorf("write to topic %q: %w: %w", w.table.topic, ErrFenced, err)
 	}

@@ -29,7 +29,8 @@ func NewDisk() *Disk { return &Disk{vfs.NewMem()} }
 // Open opens the disk's log, and closes it when the test ends if the test has not.
 func (d *Disk) Open(t testing.TB, change ...func(cfg *log.Config)) *log.Log {
 	t.Helper()
-	cfg := log.Config{DataDir: "/log", FS: d.fs, Limits: log.Limits{MinFree: -1, Ballast: -1}}
+	fs := d.fs
+	cfg := log.Config{DataDir: "/log", FS: fs, Limits: log.Limits{MinFree: -1, Ballast: -1}}
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -41,13 +42,17 @@ func (d *Disk) Open(t testing.TB, change ...func(cfg *log.Config)) *log.Log {
 		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 		defer cancel()
 		// What a broken disk has to say at the end is no news.
-		broken := l.Health(ctx).State == log.Red
+		broken := fs != d.fs || l.Health(ctx).State == log.Red
 		if err := l.Close(ctx); err != nil && !broken {
 			t.Errorf("close log: %v", err)
 		}
 	})
 	return l
 }
+
+// Kill ends the disk's log as the death of its process does: from now on it can neither read nor write,
+// and the next Open finds what it has written until then.
+func (d *Disk) Kill() { d.fs = d.fs.Kill() }
 
 // FailSyncs makes every sync of records fail with err from now on, nil for no longer. A log that met it
 // is offline until it is opened again.

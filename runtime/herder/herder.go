@@ -150,8 +150,8 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 		h.configs, errs[2] = store.OpenConfigs(ctx, c.Log, c.Worker.ConfigTopic, h.lg, store.Changes{
 			Changed: func(*store.Snapshot) { h.mail.post(func() {}) },
 			Restart: func(r store.Restart) { h.mail.post(func() { h.restartAsked(r) }) },
-			Fenced: func() {
-				h.lg.Warn("another worker has taken over as the group's leader; this one joins again", "transactional.id", c.Worker.LeaderID())
+			Fenced: func(err error) {
+				h.lg.Warn("this worker can no longer write configurations, as when another leads; it joins the group again", "transactional.id", c.Worker.LeaderID(), "err", err)
 				h.member.requestRejoin()
 			},
 			Logger: h.loggerAsked,

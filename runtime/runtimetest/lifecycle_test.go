@@ -79,9 +79,18 @@ func TestPauseResumeStopRestartDelete(t *testing.T) {
 	runs = source.Runs.Load()
 	Create(t, h, "c", "connector.class", "Numbers", "topic", "n", "batch", "7")
 	Until(t, "the task to run with the new configuration", func() bool { return source.Runs.Load() == runs+1 })
+	plans := source.Plans.Load()
 	Create(t, h, "c", "connector.class", "Numbers", "topic", "n", "batch", "7")
-	AwaitState(t, h, "c", -1, runtime.Running)
-	time.Sleep(50 * time.Millisecond)
+	Until(t, "the same configuration to be planned", func() bool { return source.Plans.Load() == plans+1 })
+	for _, to := range []struct {
+		target runtime.TargetState
+		state  runtime.State
+	}{{runtime.PausedTarget, runtime.Paused}, {runtime.Started, runtime.Running}} { // what follows a plan is over by then
+		if err := h.SetTargetState(ctx, "c", to.target); err != nil {
+			t.Fatal(err)
+		}
+		AwaitState(t, h, "c", 0, to.state)
+	}
 	if source.Runs.Load() != runs+1 {
 		t.Error("the same configuration restarted the task")
 	}

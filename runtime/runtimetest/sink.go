@@ -30,9 +30,10 @@ type Sink struct {
 	HoldFlush atomic.Bool
 	// Slow is how long a Put of records takes, in nanoseconds. Meanwhile it says that it
 	// gets on.
-	Slow  atomic.Int64
-	Puts  atomic.Int64
-	Empty atomic.Int64 // puts without records
+	Slow    atomic.Int64
+	Puts    atomic.Int64
+	Flushes atomic.Int64
+	Empty   atomic.Int64 // puts without records
 
 	mu      sync.Mutex // guards the fields below
 	taken   []schema.Record
@@ -187,6 +188,7 @@ func (t *rememberingTask) Put(ctx context.Context, records []schema.Record) erro
 // Flush implements connectors.SinkTask.
 func (t *rememberingTask) Flush(context.Context) (map[connectors.TopicPartition]int64, error) {
 	defer t.enter()()
+	t.s.Flushes.Add(1)
 	if t.s.HoldFlush.Load() {
 		return nil, nil
 	}

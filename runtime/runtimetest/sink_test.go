@@ -105,7 +105,8 @@ func TestASinkCommitsOnlyWhatIsFlushed(t *testing.T) {
 	produce(t, l, texts("n", 0, 0, 10)...)
 	Create(t, h, "m", "connector.class", "Memory", "topics", "n")
 	Until(t, "all records", func() bool { return len(sink.Values()) == 10 })
-	time.Sleep(200 * time.Millisecond) // some commits
+	flushes := sink.Flushes.Load()
+	Until(t, "some commits", func() bool { return sink.Flushes.Load() > flushes+2 })
 	if at := committed(t, h, "m", "n", 0); at > 0 {
 		t.Fatalf("offset %d is committed, nothing was flushed", at)
 	}

@@ -47,6 +47,7 @@ type Source struct {
 	// the open transaction.
 	Txn func(n int64) connectors.Txn
 
+	Plans   atomic.Int64
 	Runs    atomic.Int64
 	Emitted atomic.Int64
 	Late    atomic.Int64 // batches that were emitted after the task's context had ended
@@ -96,6 +97,17 @@ func (s *Source) Twice() bool {
 	return s.twice
 }
 
+// Now is how many tasks run.
+func (s *Source) Now() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, running := range s.running {
+		n += running
+	}
+	return n
+}
+
 // FailPlan makes the connector fail to plan its tasks; nil mends it.
 func (s *Source) FailPlan(err error) {
 	s.mu.Lock()
@@ -135,6 +147,7 @@ func (c *counting) Boundaries() bool { return c.s.Txn != nil }
 
 // Tasks implements connectors.Source.
 func (c *counting) Tasks(_ context.Context, most int) ([]map[string]string, error) {
+	c.s.Plans.Add(1)
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
 	if c.s.plan != nil {

@@ -93,9 +93,9 @@ type Changes struct {
 	Changed func(*Snapshot)               // connectors, tasks, target states, session key
 	Restart func(Restart)                 // never for what was asked before the store was opened
 	Logger  func(namespace, level string) // likewise
-	// Fenced is called when a leader's write shows that another worker leads now. Nothing
-	// is written then until Lead or Follow.
-	Fenced func()
+	// Fenced is called when a leader's write shows that another worker leads now, or that
+	// the log does not answer. Nothing is written then until Lead or Follow.
+	Fenced func(err error)
 }
 
 // Configs is the config topic.
@@ -447,18 +447,18 @@ func (c *Configs) put(ctx context.Context, records ...*kgo.Record) error {
 	if l.w != nil {
 		err = l.w.Put(ctx, records...)
 	}
-	fenced := errors.Is(err, log.ErrFenced)
+	fenced := errors.Is(err, log.ErrFenced) || errors.Is(err, log.ErrStuck)
 	if fenced && l.w != nil {
 		l.w.Close()
 		l = lead{fenced: true}
 		if c.changes.Fenced != nil {
-			c.changes.Fenced()
+			c.changes.Fenced(err)
 		}
 	}
 	c.lead <- l
 	switch {
 	case fenced:
-		return fmt.Errorf("%w: %w", runtime.Conflict("Cannot complete request because another worker has become the leader of the group"), err)
+		return fmt.Errorf("%w: %w", runtime.Conflict("Cannot complete request because this worker can no longer write configurations; the group is asked anew who leads"), err)
 	case err != nil:
 		return err
 	}
