@@ -29,7 +29,7 @@ import (
 // accepted is what runs afterwards, no task runs twice, states end right, and each
 // record is committed once. MILLRACE_SEED runs one seed again.
 func TestSimWhatWasAcceptedRuns(t *testing.T) {
-	seeds := make([]uint64, max(2, 8*effort(t)/100))
+	seeds := make([]uint64, max(2, 6*effort(t)/100))
 	for i := range seeds {
 		seeds[i] = uint64(i + 1)
 		if effort(t) > 100 {
