@@ -290,6 +290,10 @@ func (g *group) joinConsumers(e *env, in joinIn, reply func(joinOut)) {
 		m.rack = *s.Rack
 	}
 	m.classic = &classicSide{session: in.session, protocols: in.protocols}
+	if !e.fits(d.grown(before, &m)) {
+		fail(kerr.GroupMaxSizeReached)
+		return
+	}
 	owns := []tp{}
 	for _, t := range s.OwnedPartitions {
 		if id, _, ok := e.topics.TopicByName(t.Topic); ok {

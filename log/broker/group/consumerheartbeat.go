@@ -87,6 +87,9 @@ func (g *group) beat(e *env, in beatIn) beatOut {
 		}
 		m.regex = *in.regex
 	}
+	if !e.fits(d.grown(before, &m)) {
+		return refusal(kerr.GroupMaxSizeReached, "The members of all groups say more than %d bytes of themselves.", e.limits.MaxMemory)
+	}
 	now := d.settle(before, &m, in.owns)
 	if err := d.commit(); err != nil {
 		return refusal(kerr.CoordinatorNotAvailable, "The group's state could not be written.")

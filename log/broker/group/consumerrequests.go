@@ -25,15 +25,6 @@ func (c *Coordinator) ConsumerGroupHeartbeat(cl Client, req *kmsg.ConsumerGroupH
 		done(resp, nil)
 		return
 	}
-	size := 0
-	for _, n := range req.SubscribedTopicNames {
-		size += len(n) + nameWeight
-	}
-	if size > 0 && !c.room(size) {
-		refuse(kerr.GroupMaxSizeReached.Code, fmt.Sprintf("The members of all groups say more than %d bytes of themselves.", c.limits.MaxMemory))
-		done(resp, nil)
-		return
-	}
 	in := beatIn{id: req.MemberID, client: cl, epoch: req.MemberEpoch, rebalance: -1, regex: req.SubscribedTopicRegex}
 	if req.InstanceID != nil {
 		in.instance = *req.InstanceID

@@ -227,7 +227,7 @@ func (s *slot) flush() {
 
 func (c *Coordinator) env(s *slot) *env {
 	e := &env{
-		now: time.Now(), limits: &c.limits, id: memberID, topics: c.topics,
+		now: time.Now(), limits: &c.limits, id: memberID, topics: c.topics, room: c.room,
 	}
 	e.consumerSession, e.consumerHeartbeat = c.times(s.g.name)
 	write := func(views []batch.View, records int) error {
@@ -258,7 +258,7 @@ func memberID(prefix string) string {
 	return prefix + h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }
 
-// room reports whether a member may say so many bytes of itself: together they are bounded, since any client can be one.
+// room reports whether members may say so many bytes more of themselves: together they are bounded, since any client can be one.
 func (c *Coordinator) room(size int) bool { return c.weight.Load()+int64(size) <= c.limits.MaxMemory }
 
 // later puts an answer into the outbox. It leaves when all that the group has written until now is durable.

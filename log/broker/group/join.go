@@ -67,6 +67,14 @@ func (g *group) join(e *env, in joinIn, reply func(joinOut)) {
 		fail(kerr.InconsistentGroupProtocol)
 		return
 	}
+	grown := protocolsWeight(in.protocols) + memberWeight
+	if replaced != nil {
+		grown = protocolsWeight(in.protocols) - protocolsWeight(replaced.protocols)
+	}
+	if !e.fits(grown) {
+		fail(kerr.GroupMaxSizeReached)
+		return
+	}
 	if in.id == "" {
 		switch {
 		case replaced != nil:

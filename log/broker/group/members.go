@@ -32,15 +32,6 @@ func (c *Coordinator) JoinGroup(cl Client, req *kmsg.JoinGroupRequest, done func
 		done(resp, nil)
 		return
 	}
-	size := 0
-	for _, p := range req.Protocols {
-		size += len(p.Name) + len(p.Metadata)
-	}
-	if !c.room(size) {
-		resp.ErrorCode = kerr.GroupMaxSizeReached.Code
-		done(resp, nil)
-		return
-	}
 	in := joinIn{
 		id: req.MemberID, instance: instance, client: cl,
 		session:      time.Duration(req.SessionTimeoutMillis) * time.Millisecond,

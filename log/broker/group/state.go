@@ -84,6 +84,8 @@ type env struct {
 	now    time.Time
 	weighs bool // members have come, gone or changed: what they take is to be counted anew
 	limits *Limits
+	// room says whether members may say so many bytes more of themselves; nil: any number.
+	room func(bytes int) bool
 	// append writes records to the log, all or none. An error has been logged; the rule must leave the state as it was.
 	append func([]record) error
 	// appendInTxn does the same in a producer's transaction.

@@ -27,19 +27,37 @@ func (g *group) weight() int64 {
 		return int64(n)
 	}
 	for _, m := range g.consumer.members {
-		n += memberWeight + len(m.id) + len(m.instance) + len(m.client.ID) + len(m.rack) + len(m.regex)
+		n += memberWeight + len(m.id) + len(m.instance) + len(m.client.ID) + m.saidWeight()
 		n += ownedWeight * (len(m.assigned) + len(m.revoking))
-		for _, name := range m.names {
-			n += nameWeight + len(name)
-		}
-		if m.classic != nil {
-			n += protocolsWeight(m.classic.protocols)
-		}
 	}
 	for _, r := range g.consumer.regexes {
 		n += nameWeight * len(r.topics)
 	}
 	return int64(n)
+}
+
+// fits reports whether there is room for what a member says more than before. Who says no more than before is never refused.
+func (e *env) fits(grown int) bool { return grown <= 0 || e.room == nil || e.room(grown) }
+
+// grown is what a member takes more than before.
+func (d *draft) grown(before, m *consumer) int {
+	n := m.saidWeight() - before.saidWeight()
+	if d.c.members[m.id] == nil {
+		n += memberWeight
+	}
+	return n
+}
+
+// saidWeight is the part of a member's weight that it decides itself.
+func (m *consumer) saidWeight() int {
+	n := len(m.rack) + len(m.regex)
+	for _, name := range m.names {
+		n += nameWeight + len(name)
+	}
+	if m.classic != nil {
+		n += protocolsWeight(m.classic.protocols)
+	}
+	return n
 }
 
 func protocolsWeight(ps []protocol) (n int) {

@@ -16,15 +16,16 @@ func TestWhatMembersSayIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	join := func(group string) (code int16, id string) {
+	rejoin := func(group, id string, size int) (int16, string) {
 		req := kmsg.NewPtrJoinGroupRequest()
-		req.Version, req.Group, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 3, group, "connect", 30_000, 30_000
-		req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "p", Metadata: make([]byte, 6_000)}}
+		req.Version, req.Group, req.MemberID, req.ProtocolType, req.SessionTimeoutMillis, req.RebalanceTimeoutMillis = 3, group, id, "connect", 30_000, 30_000
+		req.Protocols = []kmsg.JoinGroupRequestProtocol{{Name: "p", Metadata: make([]byte, size)}}
 		answer := make(chan *kmsg.JoinGroupResponse, 1)
 		c.JoinGroup(Client{ID: "c", Host: "/h"}, req, func(r *kmsg.JoinGroupResponse, err error) { answer <- r })
 		r := <-answer
 		return r.ErrorCode, r.MemberID
 	}
+	join := func(group string) (code int16, id string) { return rejoin(group, "", 6_000) }
 	beat := func(group string, epoch int32) int16 {
 		req := kmsg.NewPtrConsumerGroupHeartbeatRequest()
 		req.Version, req.Group, req.MemberID, req.MemberEpoch = 1, group, "m", epoch
@@ -53,6 +54,12 @@ func TestWhatMembersSayIsBounded(t *testing.T) {
 	}
 	if code := beat("b", 2); code != 0 {
 		t.Errorf("who is in stays in: %v", kerr.ErrorForCode(code))
+	}
+	if code, _ := rejoin("a", first, 6_000); code != 0 {
+		t.Errorf("who is in may say the same again: %v", kerr.ErrorForCode(code))
+	}
+	if code, _ := rejoin("a", first, 16_000); code != kerr.GroupMaxSizeReached.Code {
+		t.Errorf("who is in may not say more than there is room for: %v", kerr.ErrorForCode(code))
 	}
 	// Whoever leaves makes room.
 	left := make(chan error, 1)
