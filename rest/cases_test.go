@@ -6,9 +6,11 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -360,5 +362,53 @@ func TestTrackingThatIsOffIsForbidden(t *testing.T) {
 			w.want(t, 200, `{"src":{"topics":[]}}`, "GET", "/connectors/src/topics", nil)
 		}
 		w.want(t, 403, c.reset, "PUT", "/connectors/src/topics/reset", nil)
+	}
+}
+
+// TestVersionsOfPlugins: a version or range that the binary's fits gives the settings.
+func TestVersionsOfPlugins(t *testing.T) {
+	w := startWorker(t)
+	for _, c := range []struct {
+		version string
+		status  int
+		words   string
+	}{
+		{"4.3.1", 200, `"name":"file"`}, {"latest", 200, `"name":"file"`}, {"[4.0,5.0)", 200, `"name":"file"`}, {"(,4.3.1)", 400, "version range (,4.3.1), available versions: [4.3.1]"},
+		{"9.9.9", 400, "version range [9.9.9,9.9.9], available versions: [4.3.1]"}, {"[", 400, "no range of versions"},
+	} {
+		w.want(t, c.status, c.words, "GET", "/connector-plugins/FileStreamSource/config?version="+url.QueryEscape(c.version), nil)
+	}
+	conf := source(w, "in.txt", "t")
+	conf["name"] = "v"
+	for version, errors := range map[string]string{"[4.0,5.0)": `"error_count":0`, "9": "the binary has version 4.3.1 alone", "[": "no range of versions"} {
+		conf["connector.plugin.version"] = version
+		w.want(t, 200, errors, "PUT", "/connector-plugins/FileStreamSource/config/validate", conf)
+	}
+}
+
+// TestPatchesOfManyClientsAreAllKept: none is lost between reading and writing.
+func TestPatchesOfManyClientsAreAllKept(t *testing.T) {
+	w := startWorker(t)
+	w.want(t, 201, "", "POST", "/connectors", map[string]any{"name": "p", "config": source(w, "in.txt", "t"), "initial_state": "STOPPED"})
+	const clients, each = 8, 5
+	var all sync.WaitGroup
+	for c := range clients {
+		all.Go(func() {
+			for i := range each {
+				w.want(t, 200, "", "PATCH", "/connectors/p/config", map[string]any{fmt.Sprintf("x.%d.%d", c, i): "1"})
+			}
+		})
+	}
+	all.Wait()
+	var conf map[string]string
+	if err := json.Unmarshal([]byte(w.want(t, 200, "", "GET", "/connectors/p/config", nil)), &conf); err != nil {
+		t.Fatal(err)
+	}
+	for c := range clients {
+		for i := range each {
+			if k := fmt.Sprintf("x.%d.%d", c, i); conf[k] != "1" {
+				t.Errorf("%s is lost", k)
+			}
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"millrace/runtime"
+	"millrace/schema/plugin"
 )
 
 func (s *Server) plugins(r *http.Request) (any, error) {
@@ -20,19 +21,27 @@ func (s *Server) pluginConfig(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if want := r.URL.Query().Get("version"); want != "" && want != "latest" {
-		for _, p := range s.herder.Plugins(false) {
-			if p.Is(name) && p.Version != want {
-				return nil, runtime.BadRequest("Plugin %s not found that matches the version range [%s,%s], available versions: [%s]",
-					p.Class, want, want, p.Version)
+	want := strings.TrimSpace(r.URL.Query().Get("version"))
+	for _, p := range s.herder.Plugins(false) {
+		if !p.Is(name) {
+			continue
+		}
+		fits, err := plugin.Info{Version: p.Version}.Satisfies(want)
+		if err != nil {
+			return nil, runtime.BadRequest("version: %.200s", err)
+		}
+		if !fits {
+			if !strings.ContainsAny(want, "[(") {
+				want = "[" + want + "," + want + "]" // as Connect shows it
 			}
+			return nil, runtime.BadRequest("Plugin %s not found that matches the version range %.100s, available versions: [%s]", p.Class, want, p.Version)
 		}
 	}
 	return keys, nil
 }
 
 func (s *Server) validate(r *http.Request) (any, error) {
-	plugin, err := param(r, "plugin")
+	name, err := param(r, "plugin")
 	if err != nil {
 		return nil, err
 	}
@@ -44,8 +53,8 @@ func (s *Server) validate(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if class, ok := config["connector.class"]; ok && !s.samePlugin(class, plugin) {
-		return nil, runtime.BadRequest("Included connector type %s does not match request type %s", class, plugin)
+	if class, ok := config["connector.class"]; ok && !s.samePlugin(class, name) {
+		return nil, runtime.BadRequest("Included connector type %s does not match request type %s", class, name)
 	}
 	return s.herder.Validate(r.Context(), config)
 }

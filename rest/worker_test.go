@@ -26,13 +26,13 @@ type worker struct {
 	log *log.Log
 }
 
-func startWorker(t *testing.T) *worker {
+func startWorker(t testing.TB) *worker {
 	t.Helper()
 	return startWorkerWith(t, nil, slog.New(slog.DiscardHandler))
 }
 
 // startWorkerWith is a worker with properties and plugins beside those that all have.
-func startWorkerWith(t *testing.T, properties map[string]string, lg *slog.Logger, more ...plugin.Plugin) *worker {
+func startWorkerWith(t testing.TB, properties map[string]string, lg *slog.Logger, more ...plugin.Plugin) *worker {
 	t.Helper()
 	dir := t.TempDir()
 	table, err := runtime.NewPlugins(append(plugins(), more...)...)

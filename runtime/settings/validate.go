@@ -404,8 +404,8 @@ func (d *Validator) checkClasses(a *answer, v config.Values, c connector) map[st
 	a.recommended[PluginVersion.Name] = []string{c.Version}
 	if !v.Given(PluginVersion.Name) {
 		a.shown[PluginVersion.Name] = c.Version
-	} else if got := PluginVersion.Get(v); got != c.Version {
-		a.fail(PluginVersion.Name, fmt.Sprintf("Invalid value %s for configuration %s: the binary has version %s alone", got, PluginVersion.Name, c.Version))
+	} else {
+		a.version(PluginVersion, v, c.Info)
 	}
 	for _, h := range []struct {
 		key      config.Key[config.Class]
@@ -444,11 +444,21 @@ func (d *Validator) checkClasses(a *answer, v config.Values, c connector) map[st
 		a.shown[h.key.Name] = ClassOf(p.Info)
 		if !v.Given(h.version.Name) {
 			a.shown[h.version.Name] = version
-		} else if got := h.version.Get(v); got != version {
-			a.fail(h.version.Name, fmt.Sprintf("Invalid value %s for configuration %s: the binary has version %s alone", got, h.version.Name, version))
+		} else {
+			a.version(h.version, v, p.Info)
 		}
 	}
 	return out
+}
+
+// version checks what a configuration says of a plugin's version, in Maven's form.
+func (a *answer) version(key config.Key[string], v config.Values, p plugin.Info) {
+	switch fits, err := p.Satisfies(key.Get(v)); {
+	case err != nil:
+		a.add(key.Errorf(v, "%s", err))
+	case !fits:
+		a.add(key.Errorf(v, "the binary has version %s alone", p.Version))
+	}
 }
 
 // converterKeys are the settings of a converter that the configuration itself names.
