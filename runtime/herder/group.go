@@ -78,11 +78,13 @@ func (h *Herder) lead(ctx context.Context, g ledGroup) (map[string]assignment, e
 			return
 		}
 		h.ledFor = input.configured
+		h.holding = slices.Collect(maps.Values(input.members))
 		if version == 0 {
 			for id, w := range assignEager(slices.Collect(maps.Keys(g.members)), input.configured) {
 				a := out[id]
 				a.assigned = w
 				out[id] = a
+				h.holding = append(h.holding, w)
 			}
 			return
 		}
@@ -92,6 +94,7 @@ func (h *Herder) lead(ctx context.Context, g ledGroup) (map[string]assignment, e
 			a := base
 			a.assigned, a.revoked, a.delay = s.assigned, s.revoked, s.delay
 			out[id] = a
+			h.holding = append(h.holding, s.assigned)
 		}
 		h.owners = map[string]work{}
 		maps.Copy(h.owners, h.plan.assigned)

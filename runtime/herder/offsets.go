@@ -158,7 +158,8 @@ func (h *Herder) ResetOffsets(ctx context.Context, name string) (done bool, err 
 }
 
 // mayAlter is the connector, where its offsets may be changed: it is stopped, and so
-// are its tasks here, which are waited for.
+// are its tasks, which are waited for: those here, and those of the others, which join
+// the group again without them once they have stopped.
 func (h *Herder) mayAlter(ctx context.Context, name string) (*store.Connector, error) {
 	c, err := h.connector(name)
 	if err != nil {
@@ -180,6 +181,11 @@ func (h *Herder) mayAlter(ctx context.Context, name string) (*store.Connector, e
 		if err := h.do(ctx, func() {
 			for id := range h.tasks {
 				running = running || id.Connector == name
+			}
+			for _, w := range h.holding {
+				for _, id := range w.tasks {
+					running = running || id.Connector == name
+				}
 			}
 		}); err != nil {
 			return nil, err

@@ -36,6 +36,7 @@ type state struct {
 	ledFor      work              // what was assigned in all
 	urls        map[string]string // of the members
 	owners      map[string]work   // what each has
+	holding     []work            // what members said they have, or were given, when it last led
 	keyUnderWay bool
 	fencings    map[string]*fencing
 }
