@@ -136,7 +136,7 @@ func (f *fuzzer) pathValue(param string) string {
 
 // settings are keys with values that matter to somebody.
 var fuzzSettings = map[string][]any{
-	"tasks.max": {"1", "2", 1, "0", "-1", "x", "2147483647"}, "batch.size": {"1", 10, "-5", "x"}, "transforms": {"t", "t,u", "t,t", ","}, "transforms.t.type": {"org.apache.kafka.connect.transforms.HoistField$Value", "nope", ""},
+	"tasks.max": {"1", "2", 1, "0", "-1", "x", "2147483648"}, "batch.size": {"1", 10, "-5", "x"}, "transforms": {"t", "t,u", "t,t", ","}, "transforms.t.type": {"org.apache.kafka.connect.transforms.HoistField$Value", "nope", ""},
 	"transforms.t.field": {"f", ""}, "predicates": {"p"}, "predicates.p.type": {"org.apache.kafka.connect.transforms.predicates.TopicNameMatches"}, "predicates.p.pattern": {"(", "a.*"},
 	"errors.tolerance": {"all", "none", "x"}, "errors.deadletterqueue.topic.name": {"dlq", "t", "bad name", "connect-configs"}, "topics.regex": {"t.*", "("}, "key.converter": {"org.apache.kafka.connect.storage.StringConverter", "nope"},
 	"topic.creation.groups": {"g"}, "topic.creation.default.partitions": {"1", "0", "x"}, "topic.creation.default.replication.factor": {"1", "-1", "9"}, "topic.creation.g.include": {"(", "x"},

@@ -17,15 +17,12 @@ const (
 	errorsGroup = "Error Handling"
 )
 
-// MaxTasks bounds tasks.max: sinks plan as many tasks, whatever there is to do.
-const MaxTasks = 1000
-
 // The settings of every connector, in Connect's order.
 var (
 	Name            = config.Key[string]{Name: "name", Doc: "Name of the connector, unique among those that the workers share.", Required: true, Importance: config.High, Group: common, Order: 1, Width: config.MediumW, Display: "Connector name", Check: connectorName}
 	ConnectorClass  = config.Key[string]{Name: "connector.class", Doc: "Class of the connector, as plugin lists show it, or one of its short names.", Required: true, Importance: config.High, Group: common, Order: 2, Width: config.Long, Display: "Connector class"}
 	PluginVersion   = config.Key[string]{Name: "connector.plugin.version", Doc: "Version of the connector: that of the binary, the only one there is.", Group: common, Order: 3, Width: config.MediumW, Display: "Connector version"}
-	TasksMax        = config.Key[int32]{Name: "tasks.max", Doc: "Largest number of tasks that the connector may make.", Default: 1, Importance: config.High, Group: common, Order: 4, Width: config.Short, Display: "Tasks max", Check: config.Between[int32](1, MaxTasks)}
+	TasksMax        = config.Key[int32]{Name: "tasks.max", Doc: "Largest number of tasks that the connector may make.", Default: 1, Importance: config.High, Group: common, Order: 4, Width: config.Short, Display: "Tasks max", Check: config.AtLeast[int32](1)}
 	TasksMaxEnforce = config.Key[bool]{Name: "tasks.max.enforce", Doc: "Whether a connector that makes more tasks than tasks.max fails.", Default: true, Importance: config.Low, Group: common, Order: 5, Width: config.Short, Display: "Enforce tasks max"}
 
 	KeyConverter    = config.Key[config.Class]{Name: "key.converter", Doc: "Converter of keys, in place of the worker's.", Importance: config.Low, Group: common, Order: 6, Width: config.Short, Display: "Key converter class"}
