@@ -116,3 +116,42 @@ func BenchmarkOpen(b *testing.B) {
 		closeLog(b, l)
 	}
 }
+
+// A whole transaction: records, and their end. Beside it, the same records without one.
+func BenchmarkTransaction(b *testing.B) {
+	for _, n := range []int{1, 1000} {
+		for _, name := range []string{"newer flow", "older flow", "without"} {
+			b.Run(fmt.Sprintf("%d records/%s", n, name), func(b *testing.B) {
+				l := onDisk(b, b.TempDir())
+				opts := append(l.ClientOpts(), kgo.ProducerLinger(0))
+				if name != "without" {
+					opts = append(append(opts, kgo.TransactionalID("x")), flows["the "+name]...)
+				}
+				cl := benchClient(b, opts...)
+				ctx := context.Background()
+				value := bytes.Repeat([]byte("x"), 1000)
+				rs := make([]*kgo.Record, n)
+				b.SetBytes(int64(n * len(value)))
+				b.ReportAllocs()
+				for b.Loop() {
+					for i := range rs {
+						rs[i] = &kgo.Record{Value: value}
+					}
+					if name != "without" {
+						if err := cl.BeginTransaction(); err != nil {
+							b.Fatal(err)
+						}
+					}
+					if err := cl.ProduceSync(ctx, rs...).FirstErr(); err != nil {
+						b.Fatal(err)
+					}
+					if name != "without" {
+						if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			})
+		}
+	}
+}
