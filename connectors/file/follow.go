@@ -46,6 +46,8 @@ type follower struct {
 	head    fingerprint
 	fresh   time.Time // since when the new file of a rotated one has lines
 	warned  bool      // about a file that is not there
+
+	still os.FileInfo // of f, as it was when there was nothing to do; nil: look closely
 }
 
 // readPos is the next byte to read.
@@ -86,13 +88,16 @@ func (f *follower) run(ctx context.Context, out connectors.Out) error {
 		case f.once:
 			return nil
 		}
-		again, err := f.atEnd(ctx, out)
-		if err != nil {
-			return ended(ctx, err)
+		if !f.quiet() {
+			again, err := f.atEnd(ctx, out)
+			if err != nil {
+				return ended(ctx, err)
+			}
+			if again {
+				continue
+			}
 		}
-		if !again {
-			sleep(ctx, f.times.poll)
-		}
+		sleep(ctx, f.times.poll)
 	}
 	return nil
 }
@@ -195,7 +200,7 @@ func (f *follower) start(file *os.File, name string, rotated bool, pos int64) {
 	f.close()
 	f.f, f.name, f.rotated, f.pos = file, name, rotated, pos
 	f.buf, f.before, f.scanned, f.head, f.fresh = nil, 0, 0, fingerprint{}, time.Time{}
-	f.resume, f.warned = nil, false
+	f.resume, f.warned, f.still = nil, false, nil
 	f.task.position.Store(pos)
 	f.task.reading.Store(file)
 }
@@ -353,6 +358,26 @@ func (f *follower) placeAt(pos int64, upTo []byte) (place, error) {
 	return p, nil
 }
 
+// settled is how old a file's last change must be to be told from the next by its time.
+const settled = 2 * time.Second
+
+// quiet reports whether the file is as it was when there was nothing to do, and still is the
+// configured path's: a look that costs little, since hundreds of files may be followed.
+func (f *follower) quiet() bool {
+	if f.still == nil {
+		return false
+	}
+	fi, err := f.f.Stat()
+	if err == nil && fi.Size() == f.still.Size() && fi.ModTime().Equal(f.still.ModTime()) {
+		current, err := os.Stat(f.task.path)
+		if err == nil && os.SameFile(fi, current) {
+			return true
+		}
+	}
+	f.still = nil
+	return false
+}
+
 // atEnd looks why nothing more could be read: the file has grown no further, was
 // truncated, or has been rotated. It reports whether to read again at once.
 func (f *follower) atEnd(ctx context.Context, out connectors.Out) (again bool, err error) {
@@ -379,7 +404,14 @@ func (f *follower) atEnd(ctx context.Context, out connectors.Out) (again bool, e
 		return false, f.failed(path, err)
 	case os.SameFile(fi, current):
 		f.rotated, f.fresh = false, time.Time{}
-		return fi.Size() > f.readPos(), nil
+		if fi.Size() > f.readPos() {
+			return true, nil
+		}
+		f.still = nil
+		if time.Since(fi.ModTime()) > settled {
+			f.still = fi
+		}
+		return false, nil
 	case fi.Size() > f.readPos():
 		return true, nil // grew between the two looks
 	}

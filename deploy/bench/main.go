@@ -3,7 +3,7 @@
 // topics over the Kafka protocol, as any other client, and prints a figure only after what was read back from the topic
 // equals the table.
 //
-//	bench [-check] [-only "start encode transforms stream snapshot log"] [-pairs 3] [-rows N] [-updates N] [-log-records N] [-log-gb N] [-out FILE]
+//	bench [-check] [-only "start encode transforms post many stream snapshot log"] [-connectors 500] [-pairs 3] [-rows N] [-updates N] [-log-records N] [-log-gb N] [-out FILE]
 //
 // make bench runs it. RESULTS.md beside it is the output of its last good run.
 package main
@@ -34,6 +34,7 @@ type bench struct {
 	rows, updates int
 	logRecords    int // of Java's performance tools
 	logGB         int // stored for "much is stored"
+	connectors    int // of many
 	out           io.Writer
 	dir           string
 	failed        []string // figures below what is promised
@@ -65,7 +66,8 @@ func main() {
 	flag.IntVar(&b.updates, "updates", 500_000, "row updates to stream, in transactions of 1,000")
 	flag.IntVar(&b.logRecords, "log-records", 1_000_000, "records of 100 B that Java's clients write and read; a quarter of them of 1 KB")
 	flag.IntVar(&b.logGB, "log-gb", 20, "GiB stored in log-stored; they are removed afterwards")
-	only := flag.String("only", "start encode transforms stream snapshot log", "what to measure: start encode transforms stream snapshot, and of the log "+strings.Join(logParts(), " ")+", or log for all of these")
+	flag.IntVar(&b.connectors, "connectors", 500, "connectors that run at once in many")
+	only := flag.String("only", "start encode transforms post many stream snapshot log", "what to measure: start encode transforms post many stream snapshot, and of the log "+strings.Join(logParts(), " ")+", or log for all of these")
 	check := flag.Bool("check", false, "fail below the promised figures")
 	out := flag.String("out", "", "a file that gets the output as well, as Markdown")
 	flag.Parse()
@@ -91,7 +93,8 @@ func (b *bench) main(ctx context.Context, only []string, check bool, out string)
 	if slices.Contains(only, "log") {
 		only = append(only, logParts()...)
 	}
-	parts := []part{{"start", b.start}, {"encode", b.encode}, {"transforms", b.transforms}, {"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}}
+	parts := append([]part{{"start", b.start}, {"encode", b.encode}, {"transforms", b.transforms}}, b.workerParts()...)
+	parts = append(parts, part{"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }})
 	for _, p := range append(parts, b.logParts()...) {
 		if p.name == "postgres" && !slices.Contains(only, "stream") && !slices.Contains(only, "snapshot") {
 			continue
