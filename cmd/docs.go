@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millrace/connectors"
+	"millrace/runtime"
 	"millrace/runtime/provider"
 	"millrace/runtime/worker"
 	"millrace/schema/config"
@@ -20,10 +21,13 @@ import (
 
 func docsCommand(plugins []plugin.Plugin) *cobra.Command {
 	return &cobra.Command{
-		Use:     "docs [plugin …]",
-		Short:   "Print every setting of the plugins, or of those named, as Markdown",
+		Use:     "docs [plugin … | worker]",
+		Short:   "Print every setting of the plugins and of a worker, or of those named, as Markdown",
 		Example: "  millrace docs postgres\n  millrace docs > settings.md",
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && args[0] == "worker" {
+				return writeWorkerDocs(c.OutOrStdout())
+			}
 			wanted := plugins
 			if len(args) > 0 {
 				wanted = nil
@@ -40,9 +44,25 @@ func docsCommand(plugins []plugin.Plugin) *cobra.Command {
 			if err := writeDocs(c.OutOrStdout(), wanted); err != nil || len(args) > 0 {
 				return err
 			}
-			return writeTaskReasons(c.OutOrStdout())
+			if err := writeTaskReasons(c.OutOrStdout()); err != nil {
+				return err
+			}
+			return writeWorkerDocs(c.OutOrStdout())
 		},
 	}
+}
+
+// writeWorkerDocs writes the settings of a worker, and those of its connectors' clients.
+func writeWorkerDocs(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("## worker\n\nSettings of a worker: in its properties file, or with --config KEY=VALUE.\n\n")
+	writeSettings(&b, runtime.WorkerSettings())
+	for _, kind := range []runtime.ClientKind{runtime.Producer, runtime.Consumer, runtime.Admin} {
+		fmt.Fprintf(&b, "## %s clients\n\nSettings of connectors' %ss: behind `%s.` in a worker's properties, and behind `%s.override.` in a connector's configuration.\n\n", kind, kind, kind, kind)
+		writeSettings(&b, runtime.ClientSettings(kind))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 func shortNames(plugins []plugin.Plugin) []string {

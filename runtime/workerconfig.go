@@ -47,7 +47,7 @@ var (
 	topicTracking = config.Key[bool]{Name: "topic.tracking.enable", Doc: "Whether the topics that each connector uses are recorded.", Default: true, Importance: config.Low}
 	trackingReset = config.Key[bool]{Name: "topic.tracking.allow.reset", Doc: "Whether clients may forget the topics that a connector used.", Default: true, Importance: config.Low}
 	autoRestart   = config.Key[bool]{Name: "auto.restart", Doc: "Whether connectors and tasks that failed are restarted by themselves where that can help.", Default: true}
-	tasksLimit    = config.Key[int32]{Name: "tasks.max.limit", Doc: "Most tasks that one connector gets, whatever its tasks.max says: each task holds memory.", Default: 256, Importance: config.Low, Check: config.AtLeast[int32](1)}
+	tasksLimit    = config.Key[int32]{Name: "tasks.max.limit", Doc: "Most tasks that one connector gets, whatever its tasks.max says: each task holds memory. A tasks.max above 1000 is refused in any case.", Default: 1000, Importance: config.Low, Check: config.AtLeast[int32](1)}
 	fileRoots     = config.Key[[]string]{Name: "file.roots", Doc: "Folders whose files connectors may open. Default: the working directory and the folder files in the data directory."}
 )
 
@@ -69,6 +69,9 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 		"internal.value.converter":  "internal topics always hold JSON without schemas",
 		"inter.worker.key.size":     "the algorithm's own size is used",
 	})
+
+// WorkerSettings are all settings that are declared for a worker, for documentation.
+func WorkerSettings() config.Def { return workerDef.Merge(provider.Settings) }
 
 // passedOn are keys that other parts of the process read, and beginnings of such keys, which
 // end in a point. Whatever nobody reads is reported: above all an identity, a sign-in or a
@@ -192,6 +195,9 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		own, wrong := c.ClientOverrides(kind, nil)
 		errs = append(errs, wrong...)
 		c.Notices = append(c.Notices, own.Notices...)
+	}
+	if _, given := properties["offset.storage.file.filename"]; given {
+		c.Notices = append(c.Notices, "offset.storage.file.filename is ignored: offsets are kept in offset.storage.topic, and those of a Java worker's file are not taken over; set them with PATCH /connectors/NAME/offsets")
 	}
 	ignored := workerDef.Ignored()
 	for _, k := range slices.Sorted(maps.Keys(properties)) {
