@@ -189,6 +189,11 @@ func (d *Validator) validate(ctx context.Context, raw map[string]string, secrets
 		d.checkTopics(a, v)
 	} else {
 		d.checkExactlyOnce(a, v, c)
+		if own := OffsetsTopic.Get(v); own != "" && own != d.Worker.OffsetTopic.Name {
+			if reason := d.badTopic(own); reason != "" {
+				a.fail(OffsetsTopic.Name, fmt.Sprintf("Invalid value %s for configuration %s: %s", own, OffsetsTopic.Name, reason))
+			}
+		}
 		if d.Worker.TopicCreation && len(a.errs[TopicCreationGroups.Name]) == 0 {
 			_, errs := NewTopicCreation(TopicCreationGroups.Get(v), raw)
 			a.add(errs...)

@@ -86,3 +86,32 @@ func TestANameThatNoFrameHoldsIsRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestTopicsThatCannotBeAreRefused(t *testing.T) {
+	source := map[string]string{"name": "n", "connector.class": "FileStreamSource", "file": "/tmp/x", "topic": "t"}
+	sink := map[string]string{"name": "n", "connector.class": "FileStreamSink", "file": "/tmp/x", "topics": "t"}
+	for _, c := range []struct {
+		conf       map[string]string
+		key, value string
+		words      string // "" where it is right
+	}{
+		{sink, "topics", "bad name", "letters of ASCII"}, {sink, "topics", "a,connect-configs", "worker's own"}, {sink, "topics", "..", "no topic can"}, {sink, "topics", "a,b.c-d_e", ""},
+		{sink, "topics", strings.Repeat("x", 250), "at most 249"}, {sink, "errors.deadletterqueue.topic.name", "connect-offsets", "worker's own"}, {sink, "errors.deadletterqueue.topic.name", "ü", "letters of ASCII"},
+		{sink, "errors.deadletterqueue.topic.name", "dlq", ""}, {source, "offsets.storage.topic", "bad name", "letters of ASCII"}, {source, "offsets.storage.topic", "connect-status", "worker's own"},
+		{source, "offsets.storage.topic", "connect-offsets", ""}, {source, "offsets.storage.topic", "own", ""}, {source, "topic.creation.default.partitions", "x", "Number of partitions"},
+	} {
+		conf := map[string]string{c.key: c.value}
+		for k, v := range c.conf {
+			if k != c.key {
+				conf[k] = v
+			}
+		}
+		infos, err := validator(t).Validate(t.Context(), conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := settings.ErrorText(infos); (c.words == "") != (text == "") || !strings.Contains(text, c.words) {
+			t.Errorf("%s=%.40s: %q, want %q", c.key, c.value, text, c.words)
+		}
+	}
+}
