@@ -184,7 +184,7 @@ func TestJavaClientsAndTools(t *testing.T) {
 	})
 	t.Run("deletion", func(t *testing.T) {
 		tool(t, "", topics, with("--delete", "--topic", "t")...)
-		if out := tool(t, "", topics, with("--list")...); out != "__consumer_offsets\nperf\n" {
+		if out := tool(t, "", topics, with("--list")...); out != "__consumer_offsets\n__transaction_state\nperf\n" {
 			t.Errorf("%s", out)
 		}
 	})

@@ -168,7 +168,9 @@ func Unique(t testing.TB, prefix string) string {
 	if len(name) > 38 {
 		name = name[:38]
 	}
-	return name + "_" + strconv.FormatInt(rand.Int64N(36*36*36*36*36*36), 36)
+	// Always as long: names stand in answers, with their length.
+	const six = 36 * 36 * 36 * 36 * 36 * 36
+	return name + "_" + strconv.FormatInt(six+rand.Int64N(six), 36)[1:]
 }
 
 // Kcat is the path of kcat, a Kafka client that shares no code with ours.
