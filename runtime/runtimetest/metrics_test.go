@@ -315,7 +315,7 @@ func TestLagOfASinkThatDoesNotRead(t *testing.T) {
 		}
 		return nil
 	}
-	h := Worker(t, l, Plugins(t, source.Plugin("Numbers"), sink.Plugin("Memory")), "auto.restart", "false", "task.stall.timeout.ms", "1000")
+	h := Worker(t, l, Plugins(t, source.Plugin("Numbers"), sink.Plugin("Memory")), "auto.restart", "false", "task.stall.timeout.ms", "0")
 	Create(t, h, "a", "connector.class", "Numbers", "topic", "n", "count", "10")
 	Create(t, h, "to", "connector.class", "Memory", "topics", "n")
 	Until(t, "the sink's offset", func() bool { return committed(t, h, "to", "n", 0) == 10 })

@@ -150,10 +150,10 @@ func TestWhatIsNoStall(t *testing.T) {
 	source, idle, paused := NewSource(), NewSource(), NewSource()
 	slow, holding := NewSink(), NewSink()
 	holding.HoldFlush.Store(true)
-	slow.Slow.Store(int64(2500 * time.Millisecond)) // a Put, longer than the limit, with words in between
+	slow.Slow.Store(int64(7 * time.Second)) // a Put, longer than the limit, with words in between
 	var out said
 	h := WorkerLogging(t, l, Plugins(t, source.Plugin("Numbers"), idle.Plugin("Idle"), paused.Plugin("Paused"), slow.Plugin("Slow"), holding.Plugin("Holding")), out.logger(),
-		"task.stall.timeout.ms", "1000", "task.shutdown.graceful.timeout.ms", "100")
+		"task.stall.timeout.ms", "6000", "task.shutdown.graceful.timeout.ms", "100")
 	Create(t, h, "from", "connector.class", "Numbers", "topic", "n", "count", "20")
 	Create(t, h, "idle", "connector.class", "Idle", "topic", "i", "count", "1")
 	Create(t, h, "paused", "connector.class", "Paused", "topic", "p")
@@ -164,7 +164,7 @@ func TestWhatIsNoStall(t *testing.T) {
 	Create(t, h, "slow", "connector.class", "Slow", "topics", "n")
 	Create(t, h, "holding", "connector.class", "Holding", "topics", "n")
 	AwaitState(t, h, "holding", 0, runtime.Running)
-	Until(t, "the slow one's puts", func() bool { return slow.Puts.Load() >= 3 })
+	Until(t, "the slow one's records", func() bool { return len(slow.Values()) == 20 })
 	for _, name := range []string{"from", "idle", "paused", "slow", "holding"} {
 		if s := stallOf(h, name); s != nil {
 			t.Errorf("%s: %+v", name, s)
