@@ -24,10 +24,7 @@ var otherRefusals = map[string]string{"segment.bytes": "segments of less than 1 
 func TestConfigurationsAreTakenAndRefusedAsKafkaDoes(t *testing.T) {
 	kafka := peers.Kafka(t)
 	ctx := context.Background()
-	names := []string{"no.such.name", "Retention.ms"}
-	for _, c := range allTopicConfigs(t) {
-		names = append(names, c)
-	}
+	names := append([]string{"no.such.name", "Retention.ms"}, allTopicConfigs(t)...)
 	answers := func(addr string) map[string]string {
 		cl, err := kgo.NewClient(kgo.SeedBrokers(addr))
 		if err != nil {

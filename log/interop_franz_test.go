@@ -97,7 +97,7 @@ func TestFranzGo(t *testing.T) {
 	}
 	// Consume, transform, produce in one transaction.
 	sess, err := kgo.NewGroupTransactSession(opts(kgo.TransactionalID("tx"), kgo.ConsumerGroup("gt"), kgo.ConsumeTopics("f"), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
-		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.AllowAutoTopicCreation(), kgo.RequireStableFetchOffsets())...)
+		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.AllowAutoTopicCreation())...)
 	if err != nil {
 		t.Fatal(err)
 	}

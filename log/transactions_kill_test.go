@@ -155,7 +155,7 @@ func copyUnderKills(t *testing.T, rounds int, opts []kgo.Opt) {
 
 // copyRecords is one session. It returns when it cannot go on.
 func copyRecords(ctx context.Context, t *testing.T, opts []kgo.Opt, copies *atomic.Int64, done func() bool) {
-	s, err := kgo.NewGroupTransactSession(append(opts, kgo.TransactionalID("copier"), kgo.ConsumerGroup("copy"), kgo.ConsumeTopics("in"), kgo.RequireStableFetchOffsets(),
+	s, err := kgo.NewGroupTransactSession(append(opts, kgo.TransactionalID("copier"), kgo.ConsumerGroup("copy"), kgo.ConsumeTopics("in"),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()), kgo.InstanceID("copier"),
 		// What a session left open holds its offsets back until it is aborted: kgo asks for a producer id only when it writes.
 		kgo.TransactionTimeout(2*time.Second), kgo.SessionTimeout(6*time.Second), kgo.HeartbeatInterval(300*time.Millisecond))...)

@@ -212,7 +212,7 @@ func TestOffsetsAndRecordsOfATransactionGoTogether(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
 			session := func(id string, polls int) {
-				s, err := kgo.NewGroupTransactSession(append(append(l.ClientOpts(), kgo.TransactionalID(id), kgo.ConsumerGroup("copy"), kgo.ConsumeTopics("in"), kgo.RequireStableFetchOffsets(),
+				s, err := kgo.NewGroupTransactSession(append(append(l.ClientOpts(), kgo.TransactionalID(id), kgo.ConsumerGroup("copy"), kgo.ConsumeTopics("in"),
 					kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.ConsumeResetOffset(kgo.NewOffset().AtStart())), opts...)...)
 				if err != nil {
 					t.Fatal(err)
