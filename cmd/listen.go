@@ -25,7 +25,19 @@ func (s *standalone) logConfig(worker runtime.WorkerConfig, onOffline func(error
 				s.lg.Warn("setting without effect: the log is the cluster of bootstrap.servers", "setting", key)
 			}
 		}
+		opts, errs := worker.Cluster.Options(s.lg)
+		if len(errs) > 0 {
+			all := make([]error, len(errs))
+			for i, e := range errs {
+				all[i] = e
+			}
+			return c, errors.Join(all...)
+		}
+		c.ClientOpts = opts
 		return c, nil
+	}
+	for _, key := range worker.Cluster.Unused() {
+		s.lg.Warn("setting without effect: there is no cluster, and the worker reaches its own log within the process", "setting", key)
 	}
 	c, err := worker.Log.Embedded(s.lg)
 	if err != nil {

@@ -38,6 +38,12 @@ func hint(err error) string {
 		return ": no broker answered in time; check the addresses, and security.protocol if they are right"
 	case strings.Contains(err.Error(), "refused"):
 		return ": nobody listens there; check the addresses and whether the cluster runs"
+	case strings.Contains(err.Error(), "failed to verify certificate"):
+		return ": check ssl.truststore.location, and that the certificate is for the address in bootstrap.servers"
+	case strings.Contains(err.Error(), "remote error: tls"):
+		return ": the broker refuses our TLS; check ssl.keystore.location"
+	case strings.Contains(err.Error(), "requires TLS"):
+		return ": check security.protocol"
 	case strings.Contains(err.Error(), "EOF"):
 		return ": the broker closed the connection; check security.protocol"
 	}

@@ -55,7 +55,7 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
 	flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, tasksLimit, fileRoots).
-	Merge(restDef).Merge(logDef).Merge(watchDef).
+	Merge(restDef).Merge(logDef).Merge(clusterDef).Merge(watchDef).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
 		"plugin.discovery":          "plugins are part of the binary",
@@ -77,7 +77,7 @@ func WorkerSettings() config.Def { return workerDef.Merge(provider.Settings) }
 // end in a point. Whatever nobody reads is reported: above all an identity, a sign-in or a
 // guarantee that an operator believes in must not be dropped without a word.
 var passedOn = []string{"bootstrap.servers", "config.providers", provider.Prefix, "producer.", "consumer.", "admin.", "key.converter.", "value.converter.",
-	"header.converter.", "config.storage.", "offset.storage.", "status.storage.", topicDefaults}
+	"header.converter.", "config.storage.", "offset.storage.", "status.storage.", topicDefaults, "ssl.client.auth"}
 
 func isPassedOn(key string) bool {
 	return slices.ContainsFunc(passedOn, func(p string) bool {
@@ -108,6 +108,7 @@ type WorkerConfig struct {
 	FileRoots                                     []string
 	REST                                          RESTConfig
 	Log                                           LogConfig
+	Cluster                                       ClusterConfig
 	Properties                                    map[string]string // everything as given
 	Notices                                       []string          // keys that are ignored or unknown, with reasons
 }
@@ -175,7 +176,7 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		Properties: maps.Clone(properties),
 	}
 	logConfig, wrong := parseLog(v, c.Properties)
-	c.Log = logConfig
+	c.Log, c.Cluster = logConfig, parseCluster(v, c.Properties)
 	errs = append(errs, wrong...)
 	var restErrs []*config.Error
 	c.REST, restErrs = parseREST(v)
@@ -204,6 +205,9 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		if why := ignored[k]; why != "" {
 			c.Notices = append(c.Notices, fmt.Sprintf("%s is ignored: %s", k, why))
 		}
+	}
+	for _, k := range c.Cluster.otherIdentities() {
+		c.Notices = append(c.Notices, k+" is ignored: all clients of this worker have the worker's own identity; give it without the prefix")
 	}
 	for _, k := range v.Undeclared() {
 		if !isPassedOn(k) {

@@ -69,7 +69,7 @@ func TestParseWorkerReportsEveryWrongKey(t *testing.T) {
 	if c, _ := ParseWorker(p); len(c.Notices) != 2 {
 		t.Errorf("a key that nobody knows: %q", c.Notices)
 	}
-	for _, key := range []string{"security.protocol", "sasl.jaas.config", "rest.auht", "listeners.https.ssl.keystore.loc", "log.fsinc"} {
+	for _, key := range []string{"rest.auht", "listeners.https.ssl.keystore.loc", "log.fsinc"} {
 		p := distributed()
 		p[key] = "wanted"
 		c, errs := ParseWorker(p)

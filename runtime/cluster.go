@@ -1,0 +1,284 @@
+package runtime
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl"
+	"github.com/twmb/franz-go/pkg/sasl/oauth"
+	"github.com/twmb/franz-go/pkg/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+
+	"millrace/schema/config"
+	"millrace/schema/config/javatls"
+)
+
+// The worker's own identity at the cluster of bootstrap.servers. All clients of this process use it.
+var (
+	clusterTLS = javatls.Below("ssl.")
+	clusterDef = config.Define(securityProtocol, saslMechanism, saslJaas, oauthURL, oauthClient, oauthSecret, oauthScope).
+			Merge(clusterTLS.Client()).Ignoring(unusedIdentity())
+)
+
+// unusedIdentity are Java's identity settings without a meaning here, with the reasons. Those of TLS come with TLS.
+func unusedIdentity() map[string]string {
+	out := map[string]string{}
+	for _, s := range identityUnused {
+		if !strings.HasPrefix(s.name, "ssl.") {
+			out[s.name] = s.reason
+		}
+	}
+	return out
+}
+
+// ClusterConfig is how the worker reaches its cluster. It is immutable.
+type ClusterConfig struct {
+	v   config.Values
+	raw map[string]string
+}
+
+func parseCluster(v config.Values, raw map[string]string) ClusterConfig { return ClusterConfig{v, raw} }
+
+// otherIdentities are the settings that would give the clients of connectors an identity other than the worker's.
+func (c ClusterConfig) otherIdentities() (keys []string) {
+	for key, value := range c.raw {
+		for _, prefix := range []string{"producer.", "consumer.", "admin."} {
+			if name, ok := strings.CutPrefix(key, prefix); ok && isIdentity(name) && strings.TrimSpace(c.raw[name]) != strings.TrimSpace(value) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// Unused are the settings of an identity that mean nothing without a cluster.
+func (c ClusterConfig) Unused() (keys []string) {
+	for key := range c.raw {
+		if key == securityProtocol.Name || strings.HasPrefix(key, "sasl.") {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+const dialTimeout = 10 * time.Second
+
+// Options are what a franz-go client needs beyond addresses: TLS and a sign-in, as the settings say. Errors name the
+// setting and hold no secret. Files are looked at again for every connection.
+func (c ClusterConfig) Options(lg *slog.Logger) ([]kgo.Opt, []*config.Error) {
+	protocol := strings.ToUpper(securityProtocol.Get(c.v))
+	var opts []kgo.Opt
+	var material *javatls.Material
+	if strings.HasSuffix(protocol, "SSL") {
+		m, errs := clusterTLS.ReadClient(c.raw, nil, lg)
+		if len(errs) > 0 {
+			return nil, errs
+		}
+		material = m
+		m.Expired()
+		opts = append(opts, kgo.Dialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
+			d := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: m.ClientTLS()}
+			return d.DialContext(ctx, network, addr)
+		}))
+	}
+	if !strings.HasPrefix(protocol, "SASL") {
+		return opts, nil
+	}
+	mechanism, err := c.signIn(material, lg)
+	if err != nil {
+		return nil, []*config.Error{err}
+	}
+	return append(opts, kgo.SASL(mechanism)), nil
+}
+
+// signIn makes the mechanism that the settings name.
+func (c ClusterConfig) signIn(material *javatls.Material, lg *slog.Logger) (sasl.Mechanism, *config.Error) {
+	wants := map[string]string{"PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}
+	name := saslMechanism.Get(c.v)
+	module := wants[name]
+	if module == "" {
+		return nil, saslMechanism.Errorf(c.v, "%s", noKerberos)
+	}
+	login := JaasLogin{Module: module}
+	if text := saslJaas.Get(c.v).Reveal(); text != "" {
+		var err error
+		if login, err = ParseJaas(text); err != nil {
+			return nil, saslJaas.Errorf(c.v, "%v", err)
+		}
+		if login.Module != module {
+			return nil, saslJaas.Errorf(c.v, "%s needs %s, and it names %s", name, module, login.Module)
+		}
+	}
+	if name == "OAUTHBEARER" {
+		return c.tokens(login, material)
+	}
+	user, password := login.Options["username"], login.Options["password"]
+	if user == "" || password == "" {
+		return nil, saslJaas.Errorf(c.v, `%s needs a user: org.apache.kafka.common.security.…%s required username="…" password="…";`, name, module)
+	}
+	switch name {
+	case "PLAIN":
+		if material == nil {
+			lg.Warn("the password is sent without TLS: whoever is on the way can read it; use security.protocol=SASL_SSL or a SCRAM mechanism", "sasl.mechanism", name)
+		}
+		return plain.Auth{User: user, Pass: password}.AsMechanism(), nil
+	case "SCRAM-SHA-256":
+		return scram.Auth{User: user, Pass: password, IsToken: login.Options["tokenauth"] == "true"}.AsSha256Mechanism(), nil
+	default:
+		return scram.Auth{User: user, Pass: password, IsToken: login.Options["tokenauth"] == "true"}.AsSha512Mechanism(), nil
+	}
+}
+
+// tokens makes OAUTHBEARER: tokens for a client's credentials (RFC 6749, 4.4), or, where no endpoint is named, unsigned
+// ones, which only brokers made for tests take.
+func (c ClusterConfig) tokens(login JaasLogin, material *javatls.Material) (sasl.Mechanism, *config.Error) {
+	extensions := map[string]string{}
+	for k, v := range login.Options {
+		if name, ok := strings.CutPrefix(k, "extension_"); ok {
+			extensions[name] = v
+		} else if name, ok := strings.CutPrefix(k, "unsecuredLoginExtension_"); ok {
+			extensions[name] = v
+		}
+	}
+	first := func(values ...string) string {
+		for _, v := range values {
+			if v != "" {
+				return v
+			}
+		}
+		return ""
+	}
+	endpoint := oauthURL.Get(c.v)
+	if endpoint == "" {
+		subject := login.Options["unsecuredLoginStringClaim_sub"]
+		if subject == "" {
+			return nil, oauthURL.Errorf(c.v, "OAUTHBEARER needs the address that gives tokens")
+		}
+		return oauth.Oauth(func(context.Context) (oauth.Auth, error) {
+			return oauth.Auth{Token: unsigned(subject, time.Now()), Extensions: extensions}, nil
+		}), nil
+	}
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
+		return nil, oauthURL.Errorf(c.v, "want an http or https URL without a name in it")
+	}
+	id := first(oauthClient.Get(c.v), login.Options["clientId"])
+	secret := first(oauthSecret.Get(c.v).Reveal(), login.Options["clientSecret"])
+	if id == "" || secret == "" {
+		return nil, oauthClient.Errorf(c.v, "tokens are asked for with an id and a secret: set %s and %s", oauthClient.Name, oauthSecret.Name)
+	}
+	t := &tokenSource{endpoint: endpoint, id: id, secret: secret, scope: first(oauthScope.Get(c.v), login.Options["scope"])}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, DisableKeepAlives: true}
+	if u.Scheme == "https" && clusterTLS.Given(c.raw) {
+		if material == nil {
+			m, errs := clusterTLS.ReadClient(c.raw, nil, nil)
+			if len(errs) > 0 {
+				return nil, errs[0]
+			}
+			material = m
+		}
+		transport.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			d := tls.Dialer{NetDialer: &net.Dialer{Timeout: dialTimeout}, Config: material.ClientTLS()}
+			return d.DialContext(ctx, network, addr)
+		}
+	}
+	// A token endpoint has no reason to send us, and our secret, elsewhere.
+	t.client = &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
+		token, err := t.token(ctx)
+		return oauth.Auth{Token: token, Extensions: extensions}, err
+	}), nil
+}
+
+// unsigned is a token that nobody has signed, valid for an hour.
+func unsigned(subject string, now time.Time) string {
+	part := func(v any) string {
+		b, err := json.Marshal(v)
+		if err != nil {
+			panic(err) // texts and numbers
+		}
+		return base64.RawURLEncoding.EncodeToString(b)
+	}
+	return part(map[string]string{"alg": "none"}) + "." + part(map[string]any{"sub": subject, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}) + "."
+}
+
+// tokenSource asks for tokens and keeps one as long as it is good.
+type tokenSource struct {
+	client            *http.Client
+	endpoint          string
+	id, secret, scope string
+	mu                sync.Mutex // guards the fields below; held while a token is asked for, so that one asks for all
+	last              string
+	until             time.Time
+}
+
+// early is how long before its end a token is not used any more.
+const early = 30 * time.Second
+
+func (t *tokenSource) token(ctx context.Context) (string, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last != "" && time.Now().Before(t.until) {
+		return t.last, nil
+	}
+	token, life, err := t.ask(ctx)
+	if err != nil {
+		return "", fmt.Errorf("ask %s for a token: %w", t.endpoint, err)
+	}
+	t.last, t.until = token, time.Now().Add(max(life-early, 0))
+	return token, nil
+}
+
+func (t *tokenSource) ask(ctx context.Context) (token string, life time.Duration, err error) {
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if t.scope != "" {
+		form.Set("scope", t.scope)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.endpoint, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", 0, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "application/json")
+	req.SetBasicAuth(url.QueryEscape(t.id), url.QueryEscape(t.secret)) // RFC 6749, 2.3.1
+	resp, err := t.client.Do(req)
+	if err != nil {
+		return "", 0, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		return "", 0, err
+	}
+	var answer struct {
+		Token   string  `json:"access_token"`
+		Expires float64 `json:"expires_in"`
+		Error   string  `json:"error"`
+	}
+	jsonErr := json.Unmarshal(body, &answer)
+	switch {
+	case resp.StatusCode/100 != 2 && answer.Error != "":
+		return "", 0, fmt.Errorf("%s: %.100q", resp.Status, answer.Error)
+	case resp.StatusCode/100 != 2:
+		return "", 0, errors.New(resp.Status)
+	case jsonErr != nil || answer.Token == "":
+		return "", 0, errors.New("the answer holds no access_token")
+	}
+	return answer.Token, time.Duration(min(max(answer.Expires, 0), 86400) * float64(time.Second)), nil
+}
