@@ -28,6 +28,7 @@ func (s *Server) register() {
 		wire.DescribeTopicParts:   inTurn(s.describeTopicPartitions),
 		wire.SaslHandshake:        inline(s.saslHandshake),
 		wire.SaslAuthenticate:     inline(s.saslAuthenticate),
+		wire.DescribeQuotas:       inline(s.describeQuotas),
 		wire.DescribeScram:        inline(s.describeScram),
 		wire.AlterScram:           inline(s.alterScram),
 	} {

@@ -95,6 +95,8 @@ func tlsHint(err error) string {
 		return ": the client does not speak TLS; look at its security.protocol"
 	case strings.Contains(text, "unknown certificate authority"), strings.Contains(text, "bad certificate"), strings.Contains(text, "certificate unknown"), strings.Contains(text, "unknown certificate"):
 		return ": the client does not trust our certificate; give it the authority's in its trust store"
+	case strings.Contains(text, "bad record MAC"): // OpenSSL sends its complaint in the clear
+		return ": the client has broken off, most often since it does not trust our certificate; give it the authority's in its trust store"
 	case strings.Contains(text, "expired certificate"):
 		return ": the client says that our certificate has expired; renew it"
 	case strings.Contains(text, "didn't provide a certificate"):

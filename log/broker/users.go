@@ -15,6 +15,8 @@ import (
 // DescribeUserScramCredentials, key 50, version 0. AlterUserScramCredentials, key 51, version 0: clients send the salted
 // password, of which the credential is derived here.
 //
+// DescribeClientQuotas, key 48, versions 0 and 1: Kafka's tool for users asks for quotas in the same breath. There are none.
+//
 // There are no access rules yet, but whoever can set a password can come back as anybody. So users are seen and changed
 // by this process, by the super users, and from this machine over a listener that asks nobody to sign in.
 
@@ -33,6 +35,12 @@ func (s *Server) managersOnly(c *conn) error {
 		return nil
 	}
 	return &catalog.Error{Code: kerr.ClusterAuthorizationFailed, Reason: c.principal + " may not see or change users: list it in log.super.users, or connect from the broker's machine to a listener without sign-in"}
+}
+
+func (s *Server) describeQuotas(_ *call, _ *kmsg.DescribeClientQuotasRequest) kmsg.Response {
+	resp := kmsg.NewPtrDescribeClientQuotasResponse()
+	resp.Entries = []kmsg.DescribeClientQuotasResponseEntry{}
+	return resp
 }
 
 func (s *Server) describeScram(c *call, req *kmsg.DescribeUserSCRAMCredentialsRequest) kmsg.Response {

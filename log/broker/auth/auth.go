@@ -3,13 +3,10 @@ package auth
 import (
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
-
-	xscram "github.com/xdg-go/scram"
 
 	"millrace/log/internal/catalog"
 	"millrace/log/internal/scram"
@@ -59,7 +56,7 @@ const maxToken = 64 << 10
 type Exchange struct {
 	srv       *Server
 	mechanism string
-	scram     *xscram.ServerConversation
+	scram     *scramServer // nil: PLAIN
 	account   catalog.Account
 	user      string
 	real      bool
@@ -77,29 +74,9 @@ func (s *Server) Begin(mechanism string) *Exchange {
 		return nil
 	}
 	e.account.Mechanism = m
-	lookup := func(user string) (xscram.StoredCredentials, error) {
-		e.account.User = user
-		cr, ok := s.users.Scram(e.account)
-		if made := s.fake(user, m); !ok { // made up in any case, for the time that it takes
-			cr = made
-		}
-		e.real = ok
-		return xscram.StoredCredentials{
-			KeyFactors: xscram.KeyFactors{Salt: string(cr.Salt), Iters: cr.Iterations},
-			StoredKey:  cr.StoredKey, ServerKey: cr.ServerKey,
-		}, nil
-	}
-	// The hash was looked up, and a new server has no other reason to fail.
-	server, err := xscram.HashGeneratorFcn(m.Hash()).NewServer(lookup)
-	if err != nil {
-		panic(fmt.Sprintf("auth: %s: %v", m, err))
-	}
-	e.scram = server.WithNonceGenerator(nonce).NewConversation()
+	e.scram = &scramServer{mechanism: m}
 	return e
 }
-
-// nonce is the server's part: 24 random bytes as text.
-func nonce() string { return rand.Text() + rand.Text()[:12] }
 
 // Mechanism is the exchange's mechanism.
 func (e *Exchange) Mechanism() string { return e.mechanism }
@@ -120,23 +97,7 @@ func (e *Exchange) Next(ctx context.Context, token []byte) (answer []byte, done 
 	if e.scram == nil {
 		return e.plain(ctx, token)
 	}
-	first := e.account.User == "" && e.scram.Username() == ""
-	text, err := e.scram.Step(string(token))
-	switch {
-	case first && err != nil:
-		return nil, false, ErrMalformed
-	case first && catalog.CheckUser(e.account.User) != nil:
-		return nil, false, ErrMalformed
-	case first:
-		if id := e.scram.AuthzID(); id != "" && id != e.account.User {
-			return nil, false, ErrDenied // nobody acts for another
-		}
-		return []byte(text), false, nil
-	case err != nil || !e.scram.Valid() || !e.real:
-		return nil, false, ErrDenied
-	}
-	e.user = e.account.User
-	return []byte(text), true, nil
+	return e.nextScram(string(token))
 }
 
 // plain checks name NUL name NUL password, of which the first may be empty.

@@ -3,6 +3,10 @@ package auth
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -128,6 +132,46 @@ func TestMessagesThatAreNone(t *testing.T) {
 	}
 	if s.Begin("GSSAPI") != nil || s.Begin("scram-sha-256") != nil || s.Begin("SCRAM-SHA-1") != nil {
 		t.Error("an unknown mechanism was begun")
+	}
+}
+
+// librdkafka before 2.6.1 puts its part of the nonce twice into its last message; Kafka takes that.
+func TestAClientMayRepeatItsNonce(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		nonce  func(mine, all string) string
+		proved bool
+	}{
+		{"as it should be", func(_, all string) string { return all }, true},
+		{"its own part twice", func(mine, all string) string { return mine + all }, true},
+		{"ours cut off", func(_, all string) string { return all[:len(all)-1] }, false},
+		{"its own alone", func(mine, _ string) string { return mine }, false},
+	} {
+		e := server().Begin("SCRAM-SHA-256")
+		const bare = "n=alice,r=mine"
+		first, _, err := e.Next(context.Background(), []byte("n,,"+bare))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields := strings.Split(string(first), ",")
+		salt, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(fields[1], "s="))
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := "c=biws,r=" + c.nonce("mine", strings.TrimPrefix(fields[0], "r="))
+		mac := func(key []byte, text string) []byte {
+			h := hmac.New(sha256.New, key)
+			h.Write([]byte(text))
+			return h.Sum(nil)
+		}
+		key := mac(scram.Salted(scram.SHA256, "wonderland", salt, 8192), "Client Key")
+		stored := sha256.Sum256(key)
+		proof := make([]byte, len(key))
+		subtle.XORBytes(proof, key, mac(stored[:], bare+","+string(first)+","+last))
+		_, done, err := e.Next(context.Background(), []byte(last+",p="+base64.StdEncoding.EncodeToString(proof)))
+		if done != c.proved || (err == nil) != c.proved {
+			t.Errorf("%s: got %v, %v", c.name, done, err)
+		}
 	}
 }
 

@@ -46,6 +46,7 @@ const (
 	IncrementalAlter     int16 = 44
 	ListReassignments    int16 = 46
 	OffsetDelete         int16 = 47
+	DescribeQuotas       int16 = 48
 	DescribeScram        int16 = 50
 	AlterScram           int16 = 51
 	DescribeCluster      int16 = 60
@@ -95,6 +96,7 @@ var ranges = []API{
 	{Key: IncrementalAlter, Min: 0, Max: 1},
 	{Key: ListReassignments, Min: 0, Max: 0},
 	{Key: OffsetDelete, Min: 0, Max: 0},
+	{Key: DescribeQuotas, Min: 0, Max: 1},
 	{Key: DescribeScram, Min: 0, Max: 0},
 	{Key: AlterScram, Min: 0, Max: 0},
 	{Key: DescribeCluster, Min: 0, Max: 2},
