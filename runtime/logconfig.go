@@ -42,12 +42,11 @@ var (
 	logMinFree     = config.Key[int64]{Name: "log.min.free.bytes", Doc: "Free bytes of the disk below which clients' writes are refused; -1 for no limit. Default: 5 % of the disk, and at most 1 GiB.", NullDefault: true, Importance: config.Low, Check: config.AtLeast[int64](-1)}
 	logBallast     = config.Key[int64]{Name: "log.ballast.bytes", Doc: "Bytes set aside for commits and deletions on a full disk; -1 for none.", Default: 64 << 20, Importance: config.Low, Check: config.AtLeast[int64](-1)}
 	logScrub       = config.Key[int64]{Name: "log.scrub.bytes.per.second", Doc: "Bytes a second that are read in the background to verify the checksums of what lies on the disk, one pass a day at most; 0 for no such passes.", Default: 0, Importance: config.Low, Check: config.AtLeast[int64](0)}
-	logTopicLabels = config.Key[bool]{Name: "log.metrics.topics", Doc: "Whether the log's traffic metrics are given per topic, too.", Importance: config.Low}
 
 	logTLS = javatls.Below("log.listener.ssl.")
 	logDef = config.Define(logListeners, logAdvertised, logMechanisms, logPlainClear, logUsersFile, logSupers, logReauth,
 		logFsync, logOnIOError, logPartitions, logAutoCreate, logConnections, logPerIP, logIdle, logMaxRequest, logRequests, logAnswers,
-		logMaxParts, logMinFree, logBallast, logScrub, logTopicLabels).Merge(logTLS.Listener())
+		logMaxParts, logMinFree, logBallast, logScrub).Merge(logTLS.Listener())
 )
 
 // topicDefaults is what stands before the name of a topic's setting.
@@ -57,7 +56,6 @@ const topicDefaults = "log.topic."
 type LogConfig struct {
 	Listeners, Advertised []log.Listener
 	StayOffline           bool // when the disk fails
-	TopicLabels           bool // of metrics
 	embedded              log.Config
 	usersFile             string
 	raw                   map[string]string
@@ -67,8 +65,8 @@ type LogConfig struct {
 
 func parseLog(v config.Values, raw map[string]string) (LogConfig, []*config.Error) {
 	c := LogConfig{
-		StayOffline: strings.EqualFold(logOnIOError.Get(v), "offline"), TopicLabels: logTopicLabels.Get(v),
-		usersFile: logUsersFile.Get(v), raw: raw, insecure: insecure.Get(v),
+		StayOffline: strings.EqualFold(logOnIOError.Get(v), "offline"),
+		usersFile:   logUsersFile.Get(v), raw: raw, insecure: insecure.Get(v),
 		embedded: log.Config{
 			Mechanisms: logMechanisms.Get(v), PlainWithoutTLS: logPlainClear.Get(v), Reauth: logReauth.Get(v),
 			Fsync: logFsync.Get(v), Partitions: logPartitions.Get(v), NoAutoCreate: !logAutoCreate.Get(v), Defaults: map[string]string{},

@@ -80,7 +80,7 @@ func TestSettingsOfTheLogAreTakenOver(t *testing.T) {
 		"log.listener.sasl.enabled.mechanisms", "PLAIN", "log.listener.sasl.plain.without.tls", "true", "log.super.users", "User:admin; User:CN=ops,O=x",
 		"log.connections.max.reauth.ms", "60000", "log.fsync", "interval:50ms", "log.num.partitions", "3", "log.auto.create.topics.enable", "false", "log.max.connections", "7",
 		"log.max.connections.per.ip", "5", "log.connections.max.idle.ms", "-1", "log.socket.request.max.bytes", "2097152", "log.queued.max.request.bytes", "3145728", "log.queued.max.response.bytes", "5242880",
-		"log.max.partitions", "11", "log.min.free.bytes", "13", "log.ballast.bytes", "-1", "log.scrub.bytes.per.second", "17", "log.on.io.error", "offline", "log.metrics.topics", "true", "log.topic.retention.ms", "86400000")
+		"log.max.partitions", "11", "log.min.free.bytes", "13", "log.ballast.bytes", "-1", "log.scrub.bytes.per.second", "17", "log.on.io.error", "offline", "log.topic.retention.ms", "86400000")
 	got, err := c.Embedded(slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestSettingsOfTheLogAreTakenOver(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
-	if !c.StayOffline || !c.TopicLabels {
+	if !c.StayOffline {
 		t.Errorf("got %+v", c)
 	}
 	for key, value := range map[string]string{"log.fsync": "sometimes", "log.listeners": "HTTP://x:1", "log.advertised.listeners": "x", "log.listener.sasl.enabled.mechanisms": "GSSAPI",
