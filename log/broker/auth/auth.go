@@ -102,7 +102,7 @@ func (e *Exchange) Next(ctx context.Context, token []byte) (answer []byte, done 
 
 // plain checks name NUL name NUL password, of which the first may be empty.
 func (e *Exchange) plain(ctx context.Context, token []byte) ([]byte, bool, error) {
-	parts := strings.Split(string(token), "\x00")
+	parts := strings.SplitN(string(token), "\x00", 4)
 	if len(parts) != 3 || len(parts[2]) == 0 || len(parts[2]) > 1024 || catalog.CheckUser(parts[1]) != nil {
 		return nil, false, ErrMalformed
 	}
