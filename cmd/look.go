@@ -21,7 +21,6 @@ import (
 type look struct {
 	format, color string
 	colored       bool
-	formats       []string // what a command has beside table
 }
 
 var allFormats = []string{"table", "wide", "json", "jsonl", "yaml", "name"}
