@@ -128,8 +128,10 @@ func TestUsersAreReadAnew(t *testing.T) {
 		u.mu.Unlock()
 		return u.SignsIn(t.Context(), name, password)
 	}
-	if !now("ada", "one") || !now("ada", "one") {
-		t.Fatal("ada does not sign in")
+	for range 2 { // the second time she is remembered
+		if !now("ada", "one") {
+			t.Fatal("ada does not sign in")
+		}
 	}
 	writeFile(t, path, "ada:"+hashOf(t, "two")+"\nbob:"+hashOf(t, "three")+"\n")
 	if now("ada", "one") || !now("ada", "two") || !now("bob", "three") {

@@ -161,14 +161,14 @@ func (h *Herder) ResetOffsets(ctx context.Context, name string) (done bool, err 
 // are its tasks, which are waited for: those here, and those of the others, which join
 // the group again without them once they have stopped.
 func (h *Herder) mayAlter(ctx context.Context, name string) (*store.Connector, error) {
-	c, err := h.connector(name)
-	if err != nil {
+	if _, err := h.connector(name); err != nil {
 		return nil, err
 	}
 	if err := h.mustLead(ctx); err != nil {
 		return nil, err
 	}
-	if c, err = h.connector(name); err != nil {
+	c, err := h.connector(name)
+	if err != nil {
 		return nil, err
 	}
 	if err := stoppedForOffsets(c); err != nil {

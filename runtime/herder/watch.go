@@ -32,7 +32,6 @@ type watchTask struct {
 	run   *worker.Task // nil: it has failed
 	meter *worker.Meter
 	limit time.Duration // 0: it is not restarted
-	watch *worker.Watch
 }
 
 // watch looks at all tasks from time to time, until the herder stops: is one of them
