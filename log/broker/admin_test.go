@@ -39,7 +39,7 @@ func TestMetadataInEveryVersion(t *testing.T) {
 				t.Errorf("version %d: %s internal: %v", v, *rt.Topic, rt.IsInternal)
 			}
 		}
-		if got, want := fmt.Sprint(names), "[__consumer_offsets a b]"; got != want {
+		if got, want := fmt.Sprint(names), "[__consumer_offsets __transaction_state a b]"; got != want {
 			t.Errorf("version %d: topics %s, want %s", v, got, want)
 		}
 		if len(resp.Brokers) != 1 || resp.Brokers[0].NodeID != 1 || fmt.Sprintf("%s:%d", resp.Brokers[0].Host, resp.Brokers[0].Port) != n.tcp {
@@ -509,8 +509,9 @@ func TestProducerIDs(t *testing.T) {
 	}
 	req := kmsg.NewPtrInitProducerIDRequest()
 	req.TransactionalID = kmsg.StringPtr("t")
-	if resp := ask[*kmsg.InitProducerIDResponse](w, req, 4); resp.ErrorCode == 0 {
-		t.Error("a transactional id was taken, and transactions are not served")
+	req.TransactionTimeoutMillis = 1000
+	if resp := ask[*kmsg.InitProducerIDResponse](w, req, 4); resp.ErrorCode != 0 || seen[resp.ProducerID] {
+		t.Errorf("with a transactional id: %+v", resp)
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/log/broker/group"
+	"millrace/log/broker/txn"
 	"millrace/log/internal/catalog"
 	"millrace/log/internal/memconn"
 	"millrace/log/internal/store"
@@ -86,7 +87,11 @@ func (n *node) start(fs vfs.FS, dir string, change []func(*Options)) *node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	opt := Options{Store: n.st, Catalog: n.cat, Groups: groups, DataDir: dir, Logger: lg}
+	txns, err := OpenTxns(n.cat, groups, txn.Options{Logger: lg})
+	if err != nil {
+		t.Fatal(err)
+	}
+	opt := Options{Store: n.st, Catalog: n.cat, Groups: groups, Txns: txns, DataDir: dir, Logger: lg}
 	for _, f := range change {
 		f(&opt)
 	}
@@ -109,6 +114,7 @@ func (n *node) start(fs vfs.FS, dir string, change []func(*Options)) *node {
 		if err := n.srv.Close(ctx); err != nil {
 			t.Error(err)
 		}
+		txns.Close()
 		groups.Close()
 		if err := n.st.Close(); err != nil {
 			t.Error(err)
