@@ -45,6 +45,7 @@ type standalone struct {
 
 func standaloneCommand(plugins []plugin.Plugin) *cobra.Command {
 	s := &standalone{plugins: plugins}
+	printOnly := false
 	c := &cobra.Command{
 		Use:   "standalone [worker.properties] [connector file …]",
 		Short: "Run a worker with a log of its own, or on a Kafka cluster",
@@ -57,10 +58,14 @@ func standaloneCommand(plugins []plugin.Plugin) *cobra.Command {
 			if err := s.readFiles(args); err != nil {
 				return usage(err)
 			}
+			if printOnly {
+				return s.printWorkerProperties()
+			}
 			return s.run(c.Context())
 		},
 	}
 	f := c.Flags()
+	f.BoolVar(&printOnly, "print-worker-properties", false, "print the properties with which a second worker joins this one's log and group, and start nothing")
 	f.StringVar(&s.data, "data", "millrace-data", "folder that keeps everything: the log and, in its folder files, what file connectors may use")
 	f.StringVar(&s.rest, "rest", "127.0.0.1:8083", "address of the REST API")
 	f.StringVar(&s.kafka, "kafka", "127.0.0.1:9092", "address at which the embedded log speaks the Kafka protocol, HOST:PORT or as in log.listeners; none for no port")

@@ -252,3 +252,52 @@ func TestASecondProcessOnTheSameDataIsRefused(t *testing.T) {
 		t.Errorf("exit status %d, want 1 and the folder named:\n%s", status, said)
 	}
 }
+
+// A Connect worker's offset file, written by Kafka's own class, says that the source has
+// read 8 bytes of in.txt.
+func TestTheOffsetsOfAConnectWorkerAreTakenOver(t *testing.T) {
+	offsets, err := filepath.Abs("../runtime/store/testdata/java.offsets")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRuns(t, "--config", "offset.storage.file.filename="+offsets)
+	in, out := filepath.Join(r.dir, "in.txt"), filepath.Join(r.dir, "out.txt")
+	appendTo(t, in, "one\ntwo\nthree\n")
+	p := r.start(t)
+	p.create("file", fileSource("in.txt", "lines"))
+	p.create("sink", fileSink("out.txt", "lines"))
+	p.until("what is new arrives, and nothing else", 30*time.Second, func() (bool, string) {
+		got := strings.Join(lines(out), ",")
+		return got == "three", got
+	})
+	p.until("its offset is stored", 30*time.Second, func() (bool, string) {
+		_, body, err := p.call("GET", "/connectors/file/offsets", nil)
+		return err == nil && strings.Contains(string(body), `"position":14`), string(body)
+	})
+	p.kill()
+	appendTo(t, in, "four\n")
+	p = r.start(t) // the file is not read again
+	p.until("it goes on where it was", 30*time.Second, func() (bool, string) {
+		got := strings.Join(lines(out), ",")
+		return got == "three,four", got
+	})
+}
+
+func TestASecondWorkerJoinsByTheFirstOnesProperties(t *testing.T) {
+	r := newRuns(t)
+	first := r.start(t)
+	s := &shell{t: t, dir: t.TempDir()}
+	args := append(append([]string{}, r.args...), "--print-worker-properties")
+	text, errs, status := s.run("", args...)
+	if status != 0 || !strings.Contains(text, "bootstrap.servers="+first.kafka+"\n") || strings.Contains(text, "log.listeners") {
+		t.Fatalf("%d %s %s", status, text, errs)
+	}
+	s.write("second.properties", text)
+	second := newRuns(t, filepath.Join(s.dir, "second.properties"))
+	p := second.start(t)
+	first.create("src", fileSource(filepath.Join(r.dir, "in.txt"), "lines"))
+	p.until("the second worker knows the connector of the first", 30*time.Second, func() (bool, string) {
+		_, body, err := p.call("GET", "/connectors", nil)
+		return err == nil && string(body) == `["src"]`, string(body)
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"millrace/runtime"
@@ -74,6 +75,36 @@ func (s *standalone) properties() (map[string]string, error) {
 		s.worker["log.listeners"] = s.kafka
 	}
 	return runtime.WithDefaults(s.worker, defaults), nil
+}
+
+// printWorkerProperties writes the properties of a second worker of the same group: those
+// of this one, without what only one process can have, and with the address of its log.
+func (s *standalone) printWorkerProperties() error {
+	p, err := s.properties()
+	if err != nil {
+		return err
+	}
+	if !s.onCluster() {
+		address, _, _ := strings.Cut(p["log.listeners"], ",")
+		if address == "none" {
+			return errors.New("--kafka none: no other worker can reach this one's log; give it a port")
+		}
+		if _, after, ok := strings.Cut(address, "://"); ok {
+			address = after
+		}
+		p["bootstrap.servers"] = address
+	}
+	maps.DeleteFunc(p, func(k, _ string) bool {
+		return k == "listeners" || k == "offset.storage.file.filename" || strings.HasPrefix(k, "log.") || strings.HasPrefix(k, "rest.advertised.")
+	})
+	fmt.Fprintln(s.out, "# A second worker of this group. Give it a REST address of its own: millrace standalone --data OTHER --rest 127.0.0.1:8084 THIS-FILE")
+	for _, k := range slices.Sorted(maps.Keys(p)) {
+		value := strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(p[k])
+		if _, err := fmt.Fprintf(s.out, "%s=%s\n", k, value); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // onCluster reports whether everything goes to a cluster and no log is embedded.

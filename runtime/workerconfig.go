@@ -37,6 +37,7 @@ var (
 	rebalanceDelay   = config.Key[time.Duration]{Name: "scheduled.rebalance.max.delay.ms", Doc: "Time for which the work of a worker that left waits for its return before others take it.", As: config.IntType, Default: 5 * time.Minute, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}
 	connectProtocol  = config.Key[string]{Name: "connect.protocol", Doc: "Highest version of the group protocol that is offered: sessioned, compatible or eager.", Default: "sessioned", Importance: config.Low, Check: config.OneOf("eager", "compatible", "sessioned")}
 
+	offsetFile    = config.Key[string]{Name: "offset.storage.file.filename", Doc: "File in which a standalone Connect worker kept its offsets: they are taken over at the start, once, when offset.storage.topic holds none yet.", EmptyDefault: true, Importance: config.Low}
 	flushInterval = config.Key[time.Duration]{Name: "offset.flush.interval.ms", Doc: "Time between two commits of offsets.", Default: time.Minute, Importance: config.Low, Check: config.AtLeast(time.Millisecond)}
 	flushTimeout  = config.Key[time.Duration]{Name: "offset.flush.timeout.ms", Doc: "Time that a commit of offsets may take before it is given up and tried again with the next.", Default: 5 * time.Second, Importance: config.Low, Check: config.AtLeast(time.Millisecond)}
 	taskGrace     = config.Key[time.Duration]{Name: "task.shutdown.graceful.timeout.ms", Doc: "Time in which all tasks that stop together may finish what they began.", Default: 5 * time.Second, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}
@@ -54,7 +55,7 @@ var (
 var workerDef = config.Define(groupID, configTopic, configReplication, offsetTopic, offsetPartitions, offsetReplication,
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
-	flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, tasksLimit, fileRoots).
+	offsetFile, flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, tasksLimit, fileRoots).
 	Merge(restDef).Merge(logDef).Merge(clusterDef).Merge(watchDef).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
@@ -110,6 +111,7 @@ type WorkerConfig struct {
 	Log                                           LogConfig
 	Cluster                                       ClusterConfig
 	Properties                                    map[string]string // everything as given
+	OffsetFile                                    string            // of a standalone Connect worker, whose offsets are taken over once; "" for none
 	Notices                                       []string          // keys that are ignored or unknown, with reasons
 }
 
@@ -167,6 +169,7 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		SyncTimeout: syncTimeout.Get(v), UnsyncBackoff: unsyncBackoff.Get(v), RebalanceDelay: rebalanceDelay.Get(v),
 		Protocol:            strings.ToLower(connectProtocol.Get(v)),
 		OffsetFlushInterval: flushInterval.Get(v), OffsetFlushTimeout: flushTimeout.Get(v), TaskGrace: taskGrace.Get(v),
+		OffsetFile:    offsetFile.Get(v),
 		ExactlyOnce:   strings.ToLower(exactlyOnce.Get(v)),
 		TopicCreation: topicCreation.Get(v), TopicTracking: topicTracking.Get(v), TrackingReset: trackingReset.Get(v),
 		OverridePolicy: overridePolicy.Get(v), OverrideAllowlist: overrideAllowlist.Get(v),
@@ -196,9 +199,6 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		own, wrong := c.ClientOverrides(kind, nil)
 		errs = append(errs, wrong...)
 		c.Notices = append(c.Notices, own.Notices...)
-	}
-	if _, given := properties["offset.storage.file.filename"]; given {
-		c.Notices = append(c.Notices, "offset.storage.file.filename is ignored: offsets are kept in offset.storage.topic, and those of a Java worker's file are not taken over; set them with PATCH /connectors/NAME/offsets")
 	}
 	ignored := workerDef.Ignored()
 	for _, k := range slices.Sorted(maps.Keys(properties)) {

@@ -79,17 +79,6 @@ func TestParseWorkerReportsEveryWrongKey(t *testing.T) {
 	}
 }
 
-// TestAJavaWorkersOffsetFileIsNotDroppedSilently: whoever moves here would read everything again.
-func TestAJavaWorkersOffsetFileIsNotDroppedSilently(t *testing.T) {
-	p := distributed()
-	p["offset.storage.file.filename"] = "/tmp/connect.offsets"
-	if c, errs := ParseWorker(p); len(errs) > 0 || !slices.ContainsFunc(c.Notices, func(n string) bool {
-		return strings.HasPrefix(n, "offset.storage.file.filename is ignored") && strings.Contains(n, "PATCH")
-	}) {
-		t.Errorf("%q %v", c.Notices, errs)
-	}
-}
-
 func TestDefaultsGiveWayToProperties(t *testing.T) {
 	c, errs := ParseWorker(WithDefaults(map[string]string{"key.converter": "X", "group.id": "mine"}, StandaloneDefaults()))
 	if len(errs) > 0 {

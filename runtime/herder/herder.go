@@ -171,6 +171,9 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 		return nil, err
 	}
 	h.tally.began, h.tally.group = time.Now(), worker.NewClientMeter(worker.GroupClient, "connect-"+h.workerID)
+	if err := h.importOffsets(ctx); err != nil {
+		return nil, err
+	}
 	h.client, err = kgo.NewClient(append(c.Log.ClientOpts(), kgo.ClientID(h.tally.group.ID), kgo.WithHooks(h.tally.group))...)
 	if err != nil {
 		return nil, fmt.Errorf("client of the group of workers: %w", err)
@@ -194,6 +197,25 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 		h.member.run(inGroup, c.Worker.TaskGrace)
 	}()
 	return h, nil
+}
+
+// importOffsets takes over the offsets of a standalone Connect worker, once: when the
+// offset topic holds none.
+func (h *Herder) importOffsets(ctx context.Context) error {
+	path := h.cfg.Worker.OffsetFile
+	if path == "" {
+		return nil
+	}
+	n, done, err := h.offsets.ImportFile(ctx, path)
+	switch {
+	case err != nil:
+		return fmt.Errorf("offset.storage.file.filename: %w; name the old worker's file, or leave the setting out to begin without its offsets", err)
+	case n > 0:
+		h.lg.Info("offsets of a Connect worker's file are taken over", "file", path, "offsets", n)
+	case !done:
+		h.lg.Info("offset.storage.file.filename is not read: there are offsets already", "file", path)
+	}
+	return nil
 }
 
 func (h *Herder) topicsExist(ctx context.Context) error {
