@@ -274,7 +274,9 @@ func TestTheOffsetsOfAConnectWorkerAreTakenOver(t *testing.T) {
 		_, body, err := p.call("GET", "/connectors/file/offsets", nil)
 		return err == nil && strings.Contains(string(body), `"position":14`), string(body)
 	})
-	p.kill()
+	if status := p.stop(); status != 0 {
+		t.Errorf("exit status %d", status)
+	}
 	appendTo(t, in, "four\n")
 	p = r.start(t) // the file is not read again
 	p.until("it goes on where it was", 30*time.Second, func() (bool, string) {
