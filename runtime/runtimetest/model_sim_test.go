@@ -118,7 +118,7 @@ func (m *model) start() {
 		m.src[name] = s
 		plugins = append(plugins, s.Plugin("Of"+name))
 	}
-	m.h = Worker(m.t, m.l, Plugins(m.t, plugins...), "heartbeat.interval.ms", "3000", "offset.flush.interval.ms", "1000")
+	m.h = Worker(m.t, m.l, Plugins(m.t, plugins...), "heartbeat.interval.ms", "3000", "offset.flush.interval.ms", "1000", "exactly.once.source.support", "enabled")
 }
 
 // crash ends the process without a goodbye.

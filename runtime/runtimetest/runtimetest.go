@@ -101,7 +101,11 @@ func openLogging(t testing.TB, l *log.Log, p *runtime.Plugins, lg *slog.Logger, 
 	for i := 0; i+1 < len(settings); i += 2 {
 		own[settings[i]] = settings[i+1]
 	}
-	w, errs := runtime.ParseWorker(runtime.WithDefaults(own, runtime.StandaloneDefaults()))
+	defaults := runtime.StandaloneDefaults()
+	// Most tests look at offsets, between which the marks of transactions would stand. Those about
+	// exactly-once turn it on themselves.
+	defaults["exactly.once.source.support"] = "disabled"
+	w, errs := runtime.ParseWorker(runtime.WithDefaults(own, defaults))
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
