@@ -46,7 +46,7 @@ func TestConflicts(t *testing.T) {
 	}))
 	defer srv.Close()
 	var told atomic.Int32
-	c, err := New(Options{URL: srv.URL, Timeout: 300 * time.Millisecond, Notify: func(string) { told.Add(1) }})
+	c, err := New(Options{URL: srv.URL, Timeout: 2 * time.Second, Notify: func(string) { told.Add(1) }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,3 @@
-// Package measure counts durations: one atomic add for each, and everything else when somebody looks.
 package measure
 
 import (
