@@ -21,6 +21,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/schema/config"
+	"millrace/schema/config/javatls"
 )
 
 // maxAnswer bounds what is read of an answer. A bulk's takes some 100 bytes a document.
@@ -187,26 +188,9 @@ func tlsConfig(files connectors.Files, v config.Values) (*tls.Config, error) {
 		conf.Certificates = []tls.Certificate{pair}
 	}
 	if hostCheck.Get(v) == "" {
-		skipHostNames(conf)
+		javatls.SkipHostNames(conf)
 	}
 	return conf, nil
-}
-
-// skipHostNames makes conf check the server's authority and not its host name.
-func skipHostNames(conf *tls.Config) {
-	roots := conf.RootCAs
-	conf.InsecureSkipVerify = true // VerifyConnection below does what is to be checked
-	conf.VerifyConnection = func(s tls.ConnectionState) error {
-		if len(s.PeerCertificates) == 0 {
-			return errors.New("the server sent no certificate")
-		}
-		between := x509.NewCertPool()
-		for _, c := range s.PeerCertificates[1:] {
-			between.AddCert(c)
-		}
-		_, err := s.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between})
-		return err
-	}
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }

@@ -333,13 +333,14 @@ func (m *Material) ClientTLS() *tls.Config {
 		}
 	}
 	if m.k.hostCheck.Get(m.v) == "" {
-		skipHostNames(c)
+		SkipHostNames(c)
 	}
 	return c
 }
 
-// skipHostNames makes c check the server's authority and not its host name.
-func skipHostNames(c *tls.Config) {
+// SkipHostNames makes c, whose authorities are set already, check the server's authority and not its host name: what
+// an empty ssl.endpoint.identification.algorithm means.
+func SkipHostNames(c *tls.Config) {
 	roots := c.RootCAs
 	c.InsecureSkipVerify = true // VerifyConnection below does what is to be checked
 	c.VerifyConnection = func(s tls.ConnectionState) error {
