@@ -219,3 +219,33 @@ func TestACatalogueThatLostBitsIsRepaired(t *testing.T) {
 		})
 	}
 }
+
+// What lets others in is not shown: a dump ends up in a ticket.
+func TestADumpHidesWhatLetsOthersIn(t *testing.T) {
+	dir := t.TempDir()
+	l, err := log.Open(deadline(t), log.Config{DataDir: dir, Listeners: []string{"SASL_PLAINTEXT://127.0.0.1:0"}, Passwords: map[string]string{"alice": "wonderland"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeLog(t, l)
+	shown := map[string]string{}
+	err = logtool.Dump(context.Background(), logtool.Options{Dir: dir, Partitions: []string{"__embedded_meta-0"}}, logtool.DumpOptions{Records: true, Files: true}, func(it logtool.Item) error {
+		if it.Batch != nil {
+			for _, r := range it.Batch.Records {
+				shown[*r.Key] = *r.Value
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"scram/SCRAM-SHA-256/alice", "scram/SCRAM-SHA-512/alice", "secret"} {
+		if shown[key] != "[hidden]" {
+			t.Errorf("%s is shown as %q", key, shown[key])
+		}
+	}
+	if !strings.Contains(shown["cluster"], `"id"`) {
+		t.Errorf("the cluster's id is shown as %q", shown["cluster"])
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"millrace/log/internal/batch"
+	"millrace/log/internal/catalog"
 	"millrace/log/internal/store"
 )
 
@@ -159,7 +160,7 @@ func Dump(ctx context.Context, o Options, d DumpOptions, show func(Item) error) 
 				} else {
 					it.Batch = header(v, pos)
 					if d.Records {
-						records(it.Batch, v)
+						records(it.Batch, v, tp.Topic == catalog.MetaTopic)
 					}
 				}
 				return true, show(it)
@@ -206,7 +207,8 @@ func header(v batch.View, pos int64) *Batch {
 	return b
 }
 
-func records(b *Batch, v batch.View) {
+// records puts a batch's records into b; of the catalogue's not those that let others in: what is shown here ends up in tickets.
+func records(b *Batch, v batch.View, catalogue bool) {
 	if len(v) != v.Size() {
 		b.RecordsProblem = fmt.Sprintf("a batch of %d bytes is too large to be shown", v.Size())
 		return
@@ -218,6 +220,9 @@ func records(b *Batch, v batch.View) {
 		}
 		out := Record{Offset: r.Offset, Timestamp: r.Timestamp}
 		out.Key, out.KeyBase64 = text(r.Key)
+		if catalogue && r.Value != nil && catalog.Hidden(r.Key) {
+			r.Value = []byte("[hidden]")
+		}
 		out.Value, out.ValueBase64 = text(r.Value)
 		for _, h := range r.Headers {
 			s, b64 := text(h.Value)

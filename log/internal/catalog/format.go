@@ -34,6 +34,11 @@ const (
 	scramPrefix  = "scram/"
 )
 
+// Hidden says whether a record of the topic has a value for nobody's eyes: what SCRAM derives of a password, the secret.
+func Hidden(key []byte) bool {
+	return string(key) == keySecret || strings.HasPrefix(string(key), scramPrefix)
+}
+
 type clusterRecord struct {
 	ID string `json:"id"`
 }
