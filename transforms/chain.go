@@ -159,12 +159,25 @@ func Definitions(raw map[string]string, transforms plugin.Table[Plugin], predica
 	return out, errs
 }
 
-// aliases are the names in the list under key, each once.
+// MaxAliases is how many names a list of transforms, of predicates or of groups of topics may have: each is looked for among
+// all settings, and validation describes each with all classes that there are, so that a body of a few MiB would ask for gigabytes.
+const MaxAliases = 500
+
+// TooManyAliases is the reason for which a longer list is refused.
+func TooManyAliases(n int) string {
+	return fmt.Sprintf("The list has %d names; %d are allowed.", n, MaxAliases)
+}
+
+// aliases are the names in the list under key, each once; none of a list that is too long.
 func aliases(raw map[string]string, key string, errs *[]*config.Error) []string {
 	var out []string
 	twice := false
 	text := strings.TrimSpace(raw[key])
 	if text == "" {
+		return nil
+	}
+	if n := strings.Count(text, ",") + 1; n > MaxAliases {
+		*errs = append(*errs, &config.Error{Key: key, Text: TooManyAliases(n)})
 		return nil
 	}
 	parts := strings.Split(text, ",")

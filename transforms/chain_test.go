@@ -106,6 +106,7 @@ func TestChainReportsEveryWrongKey(t *testing.T) {
 		{"no type", "transforms=a", []string{`transforms.a.type: Missing required configuration "transforms.a.type" which has no default value.`}},
 		{"a class that there is not", "transforms=a\ntransforms.a.type=no.such.Smt", []string{"transforms.a.type: Invalid value no.such.Smt for configuration transforms.a.type: Class no.such.Smt could not be found."}},
 		{"an alias twice", "transforms=a,a\ntransforms.a.type=ValueToKey\ntransforms.a.fields=x", []string{"transforms: Invalid value [a, a] for configuration transforms: Duplicate alias provided."}},
+		{"more aliases than may be", "transforms=" + strings.Repeat("a,", transforms.MaxAliases) + "a", []string{"transforms: The list has 501 names; 500 are allowed."}},
 		{"required keys missing", "transforms=a\ntransforms.a.type=RegexRouter", []string{
 			`transforms.a.regex: Missing required configuration "transforms.a.regex" which has no default value.`,
 			`transforms.a.replacement: Missing required configuration "transforms.a.replacement" which has no default value.`}},

@@ -9,6 +9,7 @@ import (
 
 	"millrace/runtime"
 	"millrace/schema/config"
+	"millrace/transforms"
 )
 
 // The groups under which Connect lists the settings.
@@ -113,6 +114,9 @@ func oneOf(allowed ...string) func(string) error {
 }
 
 func aliases(names []string) error {
+	if len(names) > transforms.MaxAliases {
+		return errors.New(transforms.TooManyAliases(len(names)))
+	}
 	seen := map[string]bool{}
 	for _, n := range names {
 		switch {

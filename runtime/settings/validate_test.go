@@ -115,3 +115,26 @@ func TestTopicsThatCannotBeAreRefused(t *testing.T) {
 		}
 	}
 }
+
+// A few MiB of names would otherwise be described with all classes each, in gigabytes.
+func TestALongListOfAliasesIsRefusedAndNotDescribed(t *testing.T) {
+	long := strings.Repeat("a,", 1<<20) + "a"
+	for _, key := range []string{"transforms", "predicates", "topic.creation.groups"} {
+		infos, err := validator(t).Validate(t.Context(), map[string]string{"name": "n", "connector.class": "FileStreamSource", "file": "/tmp/x", "topic": "t", key: long})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var said []string
+		for _, c := range infos.Configs {
+			if c.Value.Name == key {
+				said = c.Value.Errors
+			}
+		}
+		if len(said) != 1 || !strings.Contains(said[0], "The list has 1048577 names; 500 are allowed.") {
+			t.Errorf("%s: have %d errors, the first %.100q", key, len(said), said)
+		}
+		if len(infos.Configs) > 100 {
+			t.Errorf("%s: the answer describes %d settings", key, len(infos.Configs))
+		}
+	}
+}
