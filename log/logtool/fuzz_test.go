@@ -183,7 +183,7 @@ func TestARecordThatCannotBeReadIsSaid(t *testing.T) {
 	v[len(v)-8] ^= 0xff
 	v.SealCRC()
 	b := header(v, 0)
-	records(b, v)
+	records(b, v, false)
 	if b.RecordsProblem == "" {
 		t.Errorf("%+v", b)
 	}
