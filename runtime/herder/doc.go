@@ -6,4 +6,7 @@
 // coordinator with protocol type connect, in the byte format of Kafka Connect, so
 // that a worker of either kind can read the other's metadata. Who gets what is one
 // pure function, [assign].
+//
+// A watchdog looks at the tasks that run here and restarts those that get no further;
+// [Herder.Collector] gives Connect's metrics when they are asked for.
 package herder

@@ -1,5 +1,6 @@
 // Package catalog knows which topics the embedded log has, their ids and configurations, the
-// cluster's id and the blocks of producer ids that were handed out.
+// configurations of groups, the users who may sign in, the cluster's id and the blocks of producer
+// ids that were handed out.
 //
 // All of it lives in memory and, as records, in the compacted partition __embedded_meta-0. Every
 // change is durable before the call that makes it returns, and visible to others only then: durable
