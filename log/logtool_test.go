@@ -186,7 +186,9 @@ func TestACatalogueThatLostBitsIsRepaired(t *testing.T) {
 			}
 			flipByte(t, globAll(t, filepath.Join(dir, "__embedded_meta-0"), "*.log")[0], pos)
 			removeFile(t, filepath.Join(dir, ".clean"))
-			removeFile(t, filepath.Join(dir, ".lock")) // as after a reboot
+			if i%2 == 0 {
+				removeFile(t, filepath.Join(dir, ".lock")) // as after a reboot: everything is looked at; else what was synced is believed
+			}
 			_, err := log.Open(context.Background(), log.Config{DataDir: dir})
 			if err == nil {
 				t.Fatal("a log with a damaged catalogue starts")

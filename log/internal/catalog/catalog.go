@@ -10,6 +10,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -119,6 +120,10 @@ func Open(st *store.Store, opt Options) (*Catalog, error) {
 	}
 	s := state{topics: map[string]topicRecord{}, users: map[Account]scram.Credential{}}
 	if err := c.load(&s); err != nil {
+		// Reads of what recovery has found damaged name the remedy; a range that was well then, or was not looked at, gets here.
+		if bad := new(batch.Error); errors.As(err, &bad) && bad.Code == batch.CorruptMessage && !strings.Contains(err.Error(), "log repair") {
+			return nil, fmt.Errorf("load catalogue %s-0: %w: it is damaged; restore it from a copy, or cut the range out with `millrace log repair`", MetaTopic, err)
+		}
 		return nil, fmt.Errorf("load catalogue %s-0: %w", MetaTopic, err)
 	}
 	c.cluster, c.blockStart, c.secret = s.cluster, s.nextBlock, s.secret
