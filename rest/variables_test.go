@@ -86,6 +86,10 @@ func (s *teller) Run(ctx context.Context, _ connectors.Out) error {
 	return nil
 }
 
+func (s *teller) Progress(context.Context) connectors.Progress {
+	return connectors.Progress{Position: "reading at " + tellText.Get(s.v), Behind: -1}
+}
+
 func (s *teller) Commit(context.Context, []connectors.Offset) error { return nil }
 
 // lockedLog keeps what is logged.
@@ -183,6 +187,10 @@ func TestConnectorsRunOnValuesAndNobodyElseSeesThem(t *testing.T) {
 		}
 	}
 	call("GET", "/connectors?expand=info&expand=status&detail=full", nil)
+	w.until(t, "the task says where it reads", func() bool {
+		_, answer := call("GET", "/connectors/run/status?detail=full", nil)
+		return strings.Contains(answer, "reading at ")
+	})
 	if v, _ := got.Load("run"); v != text+"|"+password+"|url://"+password+"/" {
 		t.Errorf("the task runs on %v", v)
 	}
@@ -238,7 +246,7 @@ func TestConnectorsRunOnValuesAndNobodyElseSeesThem(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(logged.String(), "running with [hidden]") || !strings.Contains(answers.String(), "refused with [hidden]") {
+	if !strings.Contains(logged.String(), "running with [hidden]") || !strings.Contains(answers.String(), "refused with [hidden]") || !strings.Contains(answers.String(), "reading at [hidden]") {
 		t.Error("what was told did not get here")
 	}
 }

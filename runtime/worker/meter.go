@@ -9,6 +9,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/runtime"
+	"millrace/runtime/provider"
 	"millrace/runtime/tolerance"
 )
 
@@ -263,6 +264,7 @@ type activity struct {
 	began time.Time
 	moved atomic.Int64 // when it last got on, in ns since the epoch
 
+	secrets  *provider.Secrets // set before source is
 	source   atomic.Pointer[connectors.SourceTask]
 	asked    atomic.Int64 // ns since the epoch: since when the source is asked where it is; 0: it is not
 	emitted  atomic.Int64 // batches of a source: given to us,

@@ -8,6 +8,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/runtime"
+	"millrace/runtime/provider"
 	"millrace/schema"
 )
 
@@ -22,7 +23,9 @@ type meteredSource struct {
 	a *activity
 }
 
-func (m *Meter) source(t connectors.SourceTask, a *activity) connectors.SourceTask {
+// source meters a task; what it says of itself is told without the values that its providers gave.
+func (m *Meter) source(t connectors.SourceTask, a *activity, secrets *provider.Secrets) connectors.SourceTask {
+	a.secrets = secrets
 	a.source.Store(&t)
 	return &meteredSource{t, m, a}
 }
@@ -230,6 +233,7 @@ func (a *activity) progress(ctx context.Context) (out *connectors.Progress) {
 		defer a.asked.Store(0)
 		_ = guard("progress", func() error {
 			p := teller.Progress(ctx)
+			p.Position = a.secrets.Text(p.Position)
 			told <- &p
 			return nil
 		})

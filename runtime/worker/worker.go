@@ -505,7 +505,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	if err != nil {
 		return err
 	}
-	task = t.Meter.source(task, act)
+	task = t.Meter.source(task, act, spec.secrets)
 	src := &sourceTask{
 		meter: t.Meter, activity: act, producer: t.Meter.client(ProducerClient, cmp.Or(overrides.ClientID, "connector-producer-"+spec.ID.String())),
 		client: client, source: task, gate: t.gate, shaper: sh, topics: tops, inflight: newInflight(MaxInFlight),
