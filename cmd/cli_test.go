@@ -378,3 +378,16 @@ func TestCommandLineAgainstTroubledServers(t *testing.T) {
 		}
 	})
 }
+
+// What a script's unset variable leaves would name all connectors.
+func TestEmptyArgumentsAreRefused(t *testing.T) {
+	s := &shell{t: t, dir: t.TempDir()}
+	for _, args := range [][]string{
+		{"connectors", "get", ""}, {"connectors", "delete", "a", "", "--yes"}, {"connectors", "offsets", "reset", "", "--yes"},
+		{"topics", "describe", ""}, {"plugins", "describe", ""}, {"docs", ""},
+	} {
+		if _, errs, status := s.run("", args...); status != 2 || !strings.Contains(errs, " is empty; give a name") {
+			t.Errorf("%q: exit status %d, %s", args, status, errs)
+		}
+	}
+}

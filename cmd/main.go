@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	goruntime "runtime"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -83,12 +84,20 @@ func root(plugins []plugin.Plugin) *cobra.Command {
 	return c
 }
 
-// argumentsAreUsage makes wrong arguments of a command and those below it usage errors.
+// argumentsAreUsage makes wrong arguments of a command and those below it usage errors. An empty one is what a script's unset
+// variable leaves: as a part of an address it would name all connectors.
 func argumentsAreUsage(c *cobra.Command) {
-	if args := c.Args; args != nil {
+	args := c.Args
+	if args == nil && !c.HasSubCommands() {
+		args = cobra.ArbitraryArgs
+	}
+	if args != nil {
 		c.Args = func(c *cobra.Command, a []string) error {
 			if err := args(c, a); err != nil {
 				return usage(err)
+			}
+			if slices.Contains(a, "") {
+				return usage(fmt.Errorf("an argument of %s is empty; give a name", c.CommandPath()))
 			}
 			return nil
 		}
