@@ -34,7 +34,13 @@ func (h *Herder) standing(ctx context.Context, eager bool) (metadata, error) {
 	err := h.do(ctx, func() {
 		m = metadata{url: h.url, configOffset: h.configs.Now().Offset}
 		if h.joined || !h.mine.empty() {
-			m.allocation = &assignment{leader: h.leaderID, leaderURL: h.leaderURL, configOffset: m.configOffset, assigned: h.mine}
+			own := h.mine
+			if h.joined {
+				// What was revoked and has not ended yet is still held here: another worker's rejoining
+				// must not give it away before.
+				own = own.plus(h.leftovers())
+			}
+			m.allocation = &assignment{leader: h.leaderID, leaderURL: h.leaderURL, configOffset: m.configOffset, assigned: own}
 		}
 	})
 	return m, err

@@ -116,18 +116,22 @@ func (h *Herder) reconcile() {
 }
 
 // holdsOther reports whether something still runs that is not assigned here.
-func (h *Herder) holdsOther() bool {
+func (h *Herder) holdsOther() bool { return !h.leftovers().empty() }
+
+// leftovers are what still runs and is not assigned here.
+func (h *Herder) leftovers() work {
+	var w work
 	for name := range h.conns {
 		if !h.mine.hasConnector(name) {
-			return true
+			w.connectors = append(w.connectors, name)
 		}
 	}
 	for id := range h.tasks {
 		if !h.mine.hasTask(id) {
-			return true
+			w.tasks = append(w.tasks, id)
 		}
 	}
-	return false
+	return w.normal()
 }
 
 // reconcileGroup is the leader's care for the group: work that came or went is
