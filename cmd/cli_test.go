@@ -158,6 +158,9 @@ func TestCommandLine(t *testing.T) {
 	t.Run("plugins", func(t *testing.T) {
 		s := &shell{t, s.dir, s.env}
 		s.steps([]step{
+			{args: "docs connector", has: "exactly.once.support"},
+			{args: "docs connector", has: "errors.deadletterqueue.topic.name"},
+			{args: "docs nope", status: 1, err: "and connector, worker"},
 			{args: "plugins list --kind sink -o name", has: "org.apache.kafka.connect.file.FileStreamSinkConnector\n"},
 			{args: "plugins list", has: "transformation"},
 			{args: "plugins describe FileStreamSource", has: "topic "},

@@ -12,6 +12,7 @@ import (
 	"millrace/connectors"
 	"millrace/runtime"
 	"millrace/runtime/provider"
+	"millrace/runtime/settings"
 	"millrace/runtime/worker"
 	"millrace/schema/config"
 	"millrace/schema/converters"
@@ -21,12 +22,15 @@ import (
 
 func docsCommand(plugins []plugin.Plugin) *cobra.Command {
 	return &cobra.Command{
-		Use:     "docs [plugin … | worker]",
-		Short:   "Print every setting of the plugins and of a worker, or of those named, as Markdown",
+		Use:     "docs [plugin … | connector | worker]",
+		Short:   "Print every setting of the plugins, of all connectors and of a worker, or of those named, as Markdown",
 		Example: "  millrace docs postgres\n  millrace docs > settings.md",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 && args[0] == "worker" {
 				return writeWorkerDocs(c.OutOrStdout())
+			}
+			if len(args) == 1 && args[0] == "connector" {
+				return writeConnectorDocs(c.OutOrStdout())
 			}
 			wanted := plugins
 			if len(args) > 0 {
@@ -36,12 +40,15 @@ func docsCommand(plugins []plugin.Plugin) *cobra.Command {
 						return !slices.Contains(p.Describe().Names(), name)
 					})
 					if len(found) == 0 {
-						return fmt.Errorf("no plugin is called %q; there are %s", name, strings.Join(shortNames(plugins), ", "))
+						return fmt.Errorf("no plugin is called %q; there are %s; and connector, worker", name, strings.Join(shortNames(plugins), ", "))
 					}
 					wanted = append(wanted, found...)
 				}
 			}
 			if err := writeDocs(c.OutOrStdout(), wanted); err != nil || len(args) > 0 {
+				return err
+			}
+			if err := writeConnectorDocs(c.OutOrStdout()); err != nil {
 				return err
 			}
 			if err := writeTaskReasons(c.OutOrStdout()); err != nil {
@@ -50,6 +57,17 @@ func docsCommand(plugins []plugin.Plugin) *cobra.Command {
 			return writeWorkerDocs(c.OutOrStdout())
 		},
 	}
+}
+
+// writeConnectorDocs writes the settings that every connector has beside its own.
+func writeConnectorDocs(w io.Writer) error {
+	var b strings.Builder
+	b.WriteString("## source connectors\n\nSettings of every source, beside its own.\n\n")
+	writeSettings(&b, settings.Source)
+	b.WriteString("## sink connectors\n\nSettings of every sink, beside its own.\n\n")
+	writeSettings(&b, settings.Sink)
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // writeWorkerDocs writes the settings of a worker, and those of its connectors' clients.
