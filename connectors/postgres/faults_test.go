@@ -290,8 +290,9 @@ func TestSlotIsDroppedOnStop(t *testing.T) {
 	conf, store := d.config("slot.drop.on.stop", "true"), &connectortest.OffsetStore{}
 	for i := range 2 { // the second start makes it anew
 		r := d.start(conf, store)
+		// A slot in the making is active already, and what is written before its consistent point does not come.
 		r.WaitFor("the slot", func() bool {
-			return d.text("SELECT count(*) FROM pg_replication_slots WHERE active AND slot_name = '"+d.name+"'") == "1"
+			return d.text("SELECT count(*) FROM pg_replication_slots WHERE active AND confirmed_flush_lsn IS NOT NULL AND slot_name = '"+d.name+"'") == "1"
 		})
 		d.exec(fmt.Sprintf("INSERT INTO t VALUES (%d, 1)", i))
 		r.WaitFor("the row", func() bool { return len(r.Records()) == 1 })
