@@ -212,6 +212,14 @@ func read(t testing.TB, l *log.Log, topic string, level kgo.IsolationLevel) []*k
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Wait)
 	defer cancel()
+	// A cluster answers the end of a transaction before its markers are written.
+	Until(t, "transactions that are being ended", func() bool {
+		ending, err := l.Admin().ListTransactions(ctx, nil, []string{"PrepareCommit", "PrepareAbort"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(ending) == 0
+	})
 	ends, err := l.Admin().ListCommittedOffsets(ctx, topic)
 	if level == kgo.ReadUncommitted() {
 		ends, err = l.Admin().ListEndOffsets(ctx, topic)

@@ -2,6 +2,7 @@ package settings_test
 
 import (
 	"encoding/json"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -77,7 +78,7 @@ func converterPlugins() []plugin.Plugin {
 func TestANameThatNoFrameHoldsIsRefused(t *testing.T) {
 	for n, wrong := range map[int]bool{runtime.MaxNameBytes: false, runtime.MaxNameBytes + 1: true} {
 		infos, err := validator(t).Validate(t.Context(), map[string]string{"name": strings.Repeat("n", n),
-			"connector.class": "FileStreamSource", "file": "/tmp/x", "topic": "t"})
+			"connector.class": "FileStreamSource", "file": filepath.Join(t.TempDir(), "x"), "topic": "t"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,8 +89,8 @@ func TestANameThatNoFrameHoldsIsRefused(t *testing.T) {
 }
 
 func TestTopicsThatCannotBeAreRefused(t *testing.T) {
-	source := map[string]string{"name": "n", "connector.class": "FileStreamSource", "file": "/tmp/x", "topic": "t"}
-	sink := map[string]string{"name": "n", "connector.class": "FileStreamSink", "file": "/tmp/x", "topics": "t"}
+	source := map[string]string{"name": "n", "connector.class": "FileStreamSource", "file": filepath.Join(t.TempDir(), "x"), "topic": "t"}
+	sink := map[string]string{"name": "n", "connector.class": "FileStreamSink", "file": filepath.Join(t.TempDir(), "x"), "topics": "t"}
 	for _, c := range []struct {
 		conf       map[string]string
 		key, value string
@@ -120,7 +121,7 @@ func TestTopicsThatCannotBeAreRefused(t *testing.T) {
 func TestALongListOfAliasesIsRefusedAndNotDescribed(t *testing.T) {
 	long := strings.Repeat("a,", 1<<20) + "a"
 	for _, key := range []string{"transforms", "predicates", "topic.creation.groups"} {
-		infos, err := validator(t).Validate(t.Context(), map[string]string{"name": "n", "connector.class": "FileStreamSource", "file": "/tmp/x", "topic": "t", key: long})
+		infos, err := validator(t).Validate(t.Context(), map[string]string{"name": "n", "connector.class": "FileStreamSource", "file": filepath.Join(t.TempDir(), "x"), "topic": "t", key: long})
 		if err != nil {
 			t.Fatal(err)
 		}
