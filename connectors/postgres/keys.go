@@ -5,14 +5,13 @@ import (
 
 	"millrace/connectors/cdc"
 	"millrace/schema/config"
-	"millrace/schema/envelope"
 )
 
 // The headings under which forms show the settings, as Debezium has them.
 const (
 	groupPostgres  = "Postgres"
-	groupConnector = "Connector"
-	groupEvents    = "Events"
+	groupConnector = cdc.GroupConnector
+	groupEvents    = cdc.GroupEvents
 )
 
 // The settings, in the order of listings. Their types, defaults, importance and
@@ -31,15 +30,15 @@ var (
 		Doc: "The user's password."}
 	keyDatabaseDbname = config.Key[string]{Name: "database.dbname", Importance: config.High, Group: groupPostgres, Width: config.MediumW,
 		Doc: "Database whose changes are captured."}
-	keyDatabaseQueryTimeout = config.Key[time.Duration]{Name: "database.query.timeout.ms", Default: 600000 * time.Millisecond, As: config.IntType, Importance: config.Low, Group: groupPostgres, Check: atLeastZero,
+	keyDatabaseQueryTimeout = config.Key[time.Duration]{Name: "database.query.timeout.ms", Default: 600000 * time.Millisecond, As: config.IntType, Importance: config.Low, Group: groupPostgres, Check: cdc.AtLeastZero,
 		Doc: "Longest time of one query of the catalogs, in milliseconds; 0 sets no limit. Reading a table in a snapshot has none."}
-	keyPluginName = config.Key[string]{Name: "plugin.name", Default: "decoderbufs", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Recommend: recommend("decoderbufs", "pgoutput"),
+	keyPluginName = config.Key[string]{Name: "plugin.name", Default: "decoderbufs", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Recommend: cdc.Recommend("decoderbufs", "pgoutput"),
 		Doc: "Logical decoding plugin. Changes are read with pgoutput, which every server has; decoderbufs, the default of Debezium, means pgoutput, too."}
 	keySlotName = config.Key[string]{Name: "slot.name", Default: "debezium", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW,
 		Doc: "Replication slot that keeps this connector's place. It is created where it is missing. Digits, lower-case letters, underscores."}
 	keyPublicationName = config.Key[string]{Name: "publication.name", Default: "dbz_publication", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW,
 		Doc: "Publication that says which tables' changes the server sends."}
-	keyPublicationAutocreateMode = config.Key[string]{Name: "publication.autocreate.mode", Default: "all_tables", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf(publicationModes...), Recommend: recommend(publicationModes...),
+	keyPublicationAutocreateMode = config.Key[string]{Name: "publication.autocreate.mode", Default: "all_tables", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: config.OneOf(publicationModes...), Recommend: cdc.Recommend(publicationModes...),
 		Doc: "What is done about the publication at the start: disabled uses one that exists; all_tables creates a missing one for all tables (which needs a superuser); filtered creates it, or changes it, to hold exactly the captured tables; no_tables creates a missing one without tables."}
 	keyReplicaIdentityAutosetValues = config.Key[string]{Name: "replica.identity.autoset.values", Importance: config.Medium, Group: groupPostgres, Width: config.Long, Check: func(s string) error { _, err := parseIdentities(s); return err },
 		Doc: "Replica identities to set at the start: <schema.table pattern>:FULL, DEFAULT, NOTHING or INDEX <name>, separated by commas. Needs the tables' ownership."}
@@ -51,7 +50,7 @@ var (
 		Doc: "Further options of the decoding plugin: name=value;name=value."}
 	keyDatabaseInitialStatements = config.Key[string]{Name: "database.initial.statements", Importance: config.Low, Group: groupPostgres, Width: config.Long,
 		Doc: "SQL to run on every connection for queries once it stands, separated by semicolons; two semicolons are one of a statement's own."}
-	keyDatabaseSslmode = config.Key[string]{Name: "database.sslmode", Default: "prefer", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"), Recommend: recommend("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
+	keyDatabaseSslmode = config.Key[string]{Name: "database.sslmode", Default: "prefer", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: config.OneOf("disable", "allow", "prefer", "require", "verify-ca", "verify-full"), Recommend: cdc.Recommend("disable", "allow", "prefer", "require", "verify-ca", "verify-full"),
 		Doc: "Whether to use TLS: disable, allow, prefer, require, verify-ca (the certificate must be good), verify-full (the host name, too)."}
 	keyDatabaseSslcert = config.Key[string]{Name: "database.sslcert", Importance: config.Medium, Group: groupPostgres, Width: config.Long,
 		Doc: "File with the client's certificate."}
@@ -63,56 +62,45 @@ var (
 		Doc: "File with the client's key."}
 	keySlotMaxRetries = config.Key[int32]{Name: "slot.max.retries", Default: 6, Importance: config.Low, Group: groupPostgres, Check: config.AtLeast[int32](0),
 		Doc: "How often to try for a slot that somebody else still reads."}
-	keySlotRetryDelay = config.Key[time.Duration]{Name: "slot.retry.delay.ms", Default: 10000 * time.Millisecond, Importance: config.Low, Group: groupPostgres, Check: atLeastZero,
+	keySlotRetryDelay = config.Key[time.Duration]{Name: "slot.retry.delay.ms", Default: 10000 * time.Millisecond, Importance: config.Low, Group: groupPostgres, Check: cdc.AtLeastZero,
 		Doc: "Milliseconds that stand for one such try: together they bound the wait."}
 	keyDatabaseSslfactory = config.Key[string]{Name: "database.sslfactory", Importance: config.Medium, Group: groupPostgres, Width: config.Long,
 		Doc: "Java class that makes TLS sockets. Has no meaning here."}
-	keyStatusUpdateInterval = config.Key[time.Duration]{Name: "status.update.interval.ms", Default: 10000 * time.Millisecond, As: config.IntType, Importance: config.Medium, Group: groupPostgres, Width: config.Short, Check: atLeastZero,
+	keyStatusUpdateInterval = config.Key[time.Duration]{Name: "status.update.interval.ms", Default: 10000 * time.Millisecond, As: config.IntType, Importance: config.Medium, Group: groupPostgres, Width: config.Short, Check: cdc.AtLeastZero,
 		Doc: "Milliseconds between two reports of our position to the server."}
 	keyLsnFlushTimeout = config.Key[int64]{Name: "lsn.flush.timeout.ms", Default: 30000, Importance: config.Medium, Group: groupPostgres, Width: config.Short,
 		Doc: "Bound on confirming a position. Confirming never blocks here."}
-	keyLsnFlushTimeoutAction = config.Key[string]{Name: "lsn.flush.timeout.action", Default: "fail", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: oneOf("fail", "warn", "ignore"), Recommend: recommend("fail", "warn", "ignore"),
+	keyLsnFlushTimeoutAction = config.Key[string]{Name: "lsn.flush.timeout.action", Default: "fail", Importance: config.Medium, Group: groupPostgres, Width: config.MediumW, Check: config.OneOf("fail", "warn", "ignore"), Recommend: cdc.Recommend("fail", "warn", "ignore"),
 		Doc: "What happens at that bound."}
 	keyDatabaseTcpKeepAlive = config.Key[bool]{Name: "database.tcpKeepAlive", Default: true, Importance: config.Medium, Group: groupPostgres, Width: config.Short,
 		Doc: "Whether TCP keeps idle connections alive."}
-	keyXminFetchInterval = config.Key[time.Duration]{Name: "xmin.fetch.interval.ms", Importance: config.Medium, Group: groupPostgres, Width: config.Short, Check: zeroOnly("fetching xmin"),
+	keyXminFetchInterval = config.Key[time.Duration]{Name: "xmin.fetch.interval.ms", Importance: config.Medium, Group: groupPostgres, Width: config.Short, Check: cdc.ZeroOnly("fetching xmin"),
 		Doc: "Milliseconds between two looks at the slot's xmin, which is then part of the source block; 0: never."}
 	keySkippedOperations = config.Key[[]string]{Name: "skipped.operations", Default: []string{"t"}, Importance: config.Low, Group: groupPostgres, Width: config.Short, Check: func(l []string) error { _, err := cdc.ParseOperations(l); return err },
 		Doc: "Operations that are not sent: c, u, d, t (truncate), or none."}
-	keyLsnFlushMode = config.Key[string]{Name: "lsn.flush.mode", Importance: config.Low, Group: groupPostgres, Width: config.Short, Check: oneOf("connector", "manual", "connector_and_driver"), Recommend: recommend("connector", "manual", "connector_and_driver"),
+	keyLsnFlushMode = config.Key[string]{Name: "lsn.flush.mode", Importance: config.Low, Group: groupPostgres, Width: config.Short, Check: config.OneOf("connector", "manual", "connector_and_driver"), Recommend: cdc.Recommend("connector", "manual", "connector_and_driver"),
 		Doc: "connector confirms to the slot what the log has stored, and moves on with the server while nothing captured changes; connector_and_driver is the same; manual confirms nothing."}
 	keyFlushLsnSource = config.Key[bool]{Name: "flush.lsn.source", Default: true, Importance: config.Low, Group: groupPostgres, Width: config.Short,
 		Doc: "false is lsn.flush.mode=manual."}
-	keyEventProcessingFailureHandlingMode = config.Key[string]{Name: "event.processing.failure.handling.mode", Default: "fail", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf(cdc.FailureModes...), Recommend: recommend(cdc.FailureModes...),
-		Doc: "What happens when a change cannot be read: fail stops the task, warn logs and goes on without it, skip and ignore go on."}
-	keyMaxBatchSize = config.Key[int32]{Name: "max.batch.size", Default: 2048, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast[int32](1),
-		Doc: "Most records in one batch; 2,000 at most."}
-	keyMaxQueueSize = config.Key[int32]{Name: "max.queue.size", Default: 8192, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast[int32](1),
-		Doc: "Most records that wait between the database's reader and the log. Must be larger than max.batch.size."}
-	keyPollInterval = config.Key[int64]{Name: "poll.interval.ms", Default: 500, Importance: config.Medium, Group: groupConnector, Width: config.Short,
-		Doc: "How often a worker asks for records. Here they are handed on as they come."}
-	keyMaxQueueSizeInBytes = config.Key[int64]{Name: "max.queue.size.in.bytes", Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: config.AtLeast[int64](0),
-		Doc: "Most bytes that wait there. 0 stands for 16 MiB."}
-	keyProvideTransactionMetadata = config.Key[bool]{Name: "provide.transaction.metadata", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: notTrue("transaction metadata"),
+	keyEventProcessingFailureHandlingMode = cdc.KeyEventProcessingFailureHandlingMode
+	keyMaxBatchSize                       = cdc.KeyMaxBatchSize
+	keyMaxQueueSize                       = cdc.KeyMaxQueueSize
+	keyPollInterval                       = cdc.KeyPollInterval
+	keyMaxQueueSizeInBytes                = cdc.KeyMaxQueueSizeInBytes
+	keyProvideTransactionMetadata         = config.Key[bool]{Name: "provide.transaction.metadata", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.NotTrue("transaction metadata"),
 		Doc: "Send the beginnings and ends of transactions to a topic, and number each change in its own."}
-	keySnapshotDelay = config.Key[time.Duration]{Name: "snapshot.delay.ms", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: atLeastZero,
-		Doc: "Milliseconds to wait before the snapshot."}
-	keyStreamingDelay = config.Key[time.Duration]{Name: "streaming.delay.ms", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: atLeastZero,
-		Doc: "Milliseconds to wait after the snapshot before changes are read."}
-	keySnapshotIncludeCollectionList = config.Key[[]string]{Name: "snapshot.include.collection.list", Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: patternList,
-		Doc: "Tables that a snapshot reads, as regular expressions of schema.table; empty: all captured ones."}
-	keySnapshotFetchSize = config.Key[int32]{Name: "snapshot.fetch.size", NullDefault: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+	keySnapshotDelay                 = cdc.KeySnapshotDelay
+	keyStreamingDelay                = cdc.KeyStreamingDelay
+	keySnapshotIncludeCollectionList = cdc.KeySnapshotIncludeCollectionList
+	keySnapshotFetchSize             = config.Key[int32]{Name: "snapshot.fetch.size", NullDefault: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Rows of one fetch. A snapshot streams with COPY here."}
-	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneThread,
+	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.OneThread,
 		Doc: "Connections that read a snapshot side by side."}
 	keySnapshotMaxThreadsMultiplier = config.Key[int32]{Name: "snapshot.max.threads.multiplier", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short,
 		Doc: "Parts of a table per such connection."}
-	keyLegacySnapshotMaxThreads = config.Key[bool]{Name: "legacy.snapshot.max.threads", Importance: config.Low, Group: groupConnector, Width: config.Short,
-		Doc: "Java's older way of sharing a snapshot out among threads."}
-	keyInternalLegacySnapshotMaxThreads = config.Key[bool]{Name: "internal.legacy.snapshot.max.threads", Importance: config.Low, Group: groupConnector, Order: 13, Width: config.Short,
-		Doc: "Java's older way of sharing a snapshot out among threads."}
-	keySnapshotModeCustomName = config.Key[string]{Name: "snapshot.mode.custom.name", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Name of a Java class that decides about snapshots."}
+	keyLegacySnapshotMaxThreads                   = cdc.KeyLegacySnapshotMaxThreads
+	keyInternalLegacySnapshotMaxThreads           = cdc.KeyInternalLegacySnapshotMaxThreads
+	keySnapshotModeCustomName                     = cdc.KeySnapshotModeCustomName
 	keySnapshotModeConfigurationBasedSnapshotData = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.data", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "For snapshot.mode=configuration_based."}
 	keySnapshotModeConfigurationBasedSnapshotSchema = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.schema", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
@@ -123,151 +111,108 @@ var (
 		Doc: "For snapshot.mode=configuration_based."}
 	keySnapshotModeConfigurationBasedSnapshotOnDataError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.data.error", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "For snapshot.mode=configuration_based."}
-	keyRetriableRestartConnectorWait = config.Key[int64]{Name: "retriable.restart.connector.wait.ms", Default: 10000, Importance: config.Low, Group: groupConnector, Width: config.MediumW,
-		Doc: "Java's pause before a restart. The worker restarts failed tasks with its own growing pauses."}
-	keyQueryFetchSize = config.Key[int32]{Name: "query.fetch.size", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Rows of one fetch of a query. Queries of the catalogs are read whole."}
-	keyErrorsMaxRetries = config.Key[int32]{Name: "errors.max.retries", Default: -1, Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: retryPolicy,
-		Doc: "-1: a lost connection is retried without end; 0: never, the task stays failed."}
-	keyIncrementalSnapshotWatermarkingStrategy = config.Key[string]{Name: "incremental.snapshot.watermarking.strategy", Default: "INSERT_INSERT", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("INSERT_INSERT", "INSERT_DELETE"), Recommend: recommend("insert_insert", "insert_delete"),
-		Doc: "How an incremental snapshot marks its windows in the signal table."}
-	keyInternalLogPositionCheckEnable = config.Key[bool]{Name: "internal.log.position.check.enable", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+	keyRetriableRestartConnectorWait           = cdc.KeyRetriableRestartConnectorWait
+	keyQueryFetchSize                          = cdc.KeyQueryFetchSize
+	keyErrorsMaxRetries                        = cdc.KeyErrorsMaxRetries
+	keyIncrementalSnapshotWatermarkingStrategy = cdc.KeyIncrementalSnapshotWatermarkingStrategy
+	keyInternalLogPositionCheckEnable          = config.Key[bool]{Name: "internal.log.position.check.enable", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Whether to check at the start that the slot still has what the stored position needs. It is always checked."}
-	keyInternalAdvancedMetricsEnable = config.Key[bool]{Name: "internal.advanced.metrics.enable", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Further JMX metrics."}
-	keyConnectionValidationTimeout = config.Key[time.Duration]{Name: "connection.validation.timeout.ms", Default: 60000 * time.Millisecond, Importance: config.Low, Group: groupConnector, Width: config.Short, Check: atLeastZero,
-		Doc: "Milliseconds that checking a configuration may take for reaching the database."}
-	keyExecutorShutdownTimeout = config.Key[int64]{Name: "executor.shutdown.timeout.ms", Default: 4000, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Bound on the end of Java's executors."}
-	keyOpenlineageIntegrationEnabled = config.Key[bool]{Name: "openlineage.integration.enabled", Importance: config.Low, Group: groupConnector, Width: config.Short,
-		Doc: "Report to OpenLineage."}
-	keyOpenlineageIntegrationConfigFilePath = config.Key[string]{Name: "openlineage.integration.config.file.path", Default: "./openlineage.yml", Importance: config.Low, Group: groupConnector, Width: config.Long,
-		Doc: "OpenLineage's configuration."}
-	keyOpenlineageIntegrationJobNamespace = config.Key[string]{Name: "openlineage.integration.job.namespace", Importance: config.Low, Group: groupConnector, Width: config.Long,
-		Doc: "OpenLineage's namespace."}
-	keyOpenlineageIntegrationJobDescription = config.Key[string]{Name: "openlineage.integration.job.description", Default: "Debezium change data capture job", Importance: config.Low, Group: groupConnector, Width: config.Long,
-		Doc: "OpenLineage's description."}
-	keyOpenlineageIntegrationJobTags = config.Key[[]string]{Name: "openlineage.integration.job.tags", Importance: config.Low, Group: groupConnector, Width: config.Long,
-		Doc: "OpenLineage's tags."}
-	keyOpenlineageIntegrationJobOwners = config.Key[[]string]{Name: "openlineage.integration.job.owners", Importance: config.Low, Group: groupConnector, Width: config.Long,
-		Doc: "OpenLineage's owners."}
-	keyOpenlineageIntegrationDatasetKafkaBootstrapServers = config.Key[string]{Name: "openlineage.integration.dataset.kafka.bootstrap.servers", Importance: config.Low, Group: groupConnector, Width: config.Long,
-		Doc: "OpenLineage's name of the cluster."}
-	keyExtendedHeadersEnabled = config.Key[bool]{Name: "extended.headers.enabled", Default: true, Importance: config.Low, Group: groupConnector, Width: config.Short,
-		Doc: "Put headers on each change that name the connector, its task and this run."}
-	keyGuardrailCollectionsMax = config.Key[int32]{Name: "guardrail.collections.max", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast[int32](0),
-		Doc: "Most tables that may be captured; 0: any number."}
-	keyGuardrailCollectionsLimitAction = config.Key[string]{Name: "guardrail.collections.limit.action", Default: "warn", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf("warn", "fail"), Recommend: recommend("warn", "fail"),
-		Doc: "What happens when there are more: warn or fail."}
-	keyCustomSanitizePattern = config.Key[string]{Name: "custom.sanitize.pattern", Default: `.*secret$|.*password$|.*sasl\.jaas\.config$|.*basic\.auth\.user\.info|.*registry\.auth\.client-secret|.*credentials\.json$|.*connectionstring$|.*connection\.string$`, Importance: config.Low, Group: groupConnector, Width: config.Long,
-		Doc: "Keys that Java hides in its logs. Configurations are not logged here."}
-	keyStatisticsMetricsEnabled = config.Key[bool]{Name: "statistics.metrics.enabled", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.Short,
+	keyInternalAdvancedMetricsEnable                      = cdc.KeyInternalAdvancedMetricsEnable
+	keyConnectionValidationTimeout                        = cdc.KeyConnectionValidationTimeout
+	keyExecutorShutdownTimeout                            = cdc.KeyExecutorShutdownTimeout
+	keyOpenlineageIntegrationEnabled                      = cdc.KeyOpenlineageIntegrationEnabled
+	keyOpenlineageIntegrationConfigFilePath               = cdc.KeyOpenlineageIntegrationConfigFilePath
+	keyOpenlineageIntegrationJobNamespace                 = cdc.KeyOpenlineageIntegrationJobNamespace
+	keyOpenlineageIntegrationJobDescription               = cdc.KeyOpenlineageIntegrationJobDescription
+	keyOpenlineageIntegrationJobTags                      = cdc.KeyOpenlineageIntegrationJobTags
+	keyOpenlineageIntegrationJobOwners                    = cdc.KeyOpenlineageIntegrationJobOwners
+	keyOpenlineageIntegrationDatasetKafkaBootstrapServers = cdc.KeyOpenlineageIntegrationDatasetKafkaBootstrapServers
+	keyExtendedHeadersEnabled                             = cdc.KeyExtendedHeadersEnabled
+	keyGuardrailCollectionsMax                            = cdc.KeyGuardrailCollectionsMax
+	keyGuardrailCollectionsLimitAction                    = cdc.KeyGuardrailCollectionsLimitAction
+	keyCustomSanitizePattern                              = cdc.KeyCustomSanitizePattern
+	keyStatisticsMetricsEnabled                           = config.Key[bool]{Name: "statistics.metrics.enabled", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.Short,
 		Doc: "Statistics in JMX metrics."}
-	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf(decimalModes...), Recommend: recommend(decimalModes...),
+	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.DecimalModes...), Recommend: cdc.Recommend(cdc.DecimalModes...),
 		Doc: "How NUMERIC and MONEY are sent: precise (Decimal), string, or double, which may round."}
-	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf(timeModes...), Recommend: recommend(timeModes...),
+	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.TimeModes...), Recommend: cdc.Recommend(cdc.TimeModes...),
 		Doc: "How dates and times without zone are sent: adaptive (unit by the column's precision), adaptive_time_microseconds, connect (milliseconds), isostring, microseconds, nanoseconds."}
-	keySnapshotLockTimeout = config.Key[time.Duration]{Name: "snapshot.lock.timeout.ms", Default: 10000 * time.Millisecond, Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: atLeastZero,
+	keySnapshotLockTimeout = config.Key[time.Duration]{Name: "snapshot.lock.timeout.ms", Default: 10000 * time.Millisecond, Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: cdc.AtLeastZero,
 		Doc: "Milliseconds to wait for the locks of snapshot.locking.mode=shared."}
-	keyMemoryManagementSchemasClass = config.Key[config.Class]{Name: "memory.management.schemas.class", Default: "io.debezium.relational.ConcurrentMapTableMappingStorage", Importance: config.Low, Group: groupConnector, Width: config.Long,
-		Doc: "Java class that keeps schemas."}
-	keyMemoryManagementTablesClass = config.Key[config.Class]{Name: "memory.management.tables.class", Default: "io.debezium.relational.ConcurrentMapTableMappingStorage", Importance: config.Low, Group: groupConnector, Width: config.Long,
-		Doc: "Java class that keeps tables."}
-	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: supported([]string{"initial", "no_data"}, "always", "initial_only", "when_needed", "configuration_based", "custom"), Recommend: recommend("initial", "no_data"),
+	keyMemoryManagementSchemasClass = cdc.KeyMemoryManagementSchemasClass
+	keyMemoryManagementTablesClass  = cdc.KeyMemoryManagementTablesClass
+	keySnapshotMode                 = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"initial", "no_data"}, "always", "initial_only", "when_needed", "configuration_based", "custom"), Recommend: cdc.Recommend("initial", "no_data"),
 		Doc: "initial reads all captured rows once, before the changes; no_data reads changes only."}
-	keySnapshotIsolationMode = config.Key[string]{Name: "snapshot.isolation.mode", Default: "serializable", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: oneOf("serializable", "repeatable_read", "read_committed", "read_uncommitted"), Recommend: recommend("serializable", "repeatable_read", "read_committed", "read_uncommitted"),
+	keySnapshotIsolationMode = config.Key[string]{Name: "snapshot.isolation.mode", Default: "serializable", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf("serializable", "repeatable_read", "read_committed", "read_uncommitted"), Recommend: cdc.Recommend("serializable", "repeatable_read", "read_committed", "read_uncommitted"),
 		Doc: "Isolation of the snapshot. It is always one repeatable-read transaction, which is at least as strict as each of the values for reading."}
-	keySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: supported([]string{"select_all"}, "custom"), Recommend: recommend("select_all"),
+	keySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"select_all"}, "custom"), Recommend: cdc.Recommend("select_all"),
 		Doc: "How the snapshot's queries are made: select_all."}
-	keySnapshotQueryModeCustomName = config.Key[string]{Name: "snapshot.query.mode.custom.name", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Name of a Java class that makes them."}
+	keySnapshotQueryModeCustomName   = cdc.KeySnapshotQueryModeCustomName
 	keySnapshotLockingModeCustomName = config.Key[string]{Name: "snapshot.locking.mode.custom.name", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Name of a Java class that locks."}
-	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: supported([]string{"none", "shared"}, "custom"), Recommend: recommend("none", "shared"),
+	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"none", "shared"}, "custom"), Recommend: cdc.Recommend("none", "shared"),
 		Doc: "none takes no locks beyond a query's own; shared keeps the tables' shape with ACCESS SHARE locks while the snapshot runs."}
-	keyHstoreHandlingMode = config.Key[string]{Name: "hstore.handling.mode", Default: "json", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("json", "map"), Recommend: recommend("json", "map"),
+	keyHstoreHandlingMode = config.Key[string]{Name: "hstore.handling.mode", Default: "json", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf("json", "map"), Recommend: cdc.Recommend("json", "map"),
 		Doc: "How HSTORE is sent: json (text) or map."}
-	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf(binaryModes...), Recommend: recommend(binaryModes...),
+	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf(binaryModes...), Recommend: cdc.Recommend(binaryModes...),
 		Doc: "How BYTEA is sent: bytes, base64, base64-url-safe or hex."}
-	keySchemaNameAdjustmentMode = config.Key[string]{Name: "schema.name.adjustment.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf(envelope.AdjustModes...), Recommend: recommend(envelope.AdjustModes...),
-		Doc: "How schema names are made fit for a converter: none, avro, avro_unicode."}
-	keyIntervalHandlingMode = config.Key[string]{Name: "interval.handling.mode", Default: "numeric", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: oneOf("numeric", "string"), Recommend: recommend("numeric", "string"),
+	keySchemaNameAdjustmentMode = cdc.KeySchemaNameAdjustmentMode
+	keyIntervalHandlingMode     = config.Key[string]{Name: "interval.handling.mode", Default: "numeric", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf("numeric", "string"), Recommend: cdc.Recommend("numeric", "string"),
 		Doc: "How INTERVAL is sent: numeric (microseconds, a month being 30.4375 days) or string (ISO 8601)."}
-	keySchemaRefreshMode = config.Key[string]{Name: "schema.refresh.mode", Default: "columns_diff", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: oneOf("columns_diff", "columns_diff_exclude_unchanged_toast"), Recommend: recommend("columns_diff", "columns_diff_exclude_unchanged_toast"),
+	keySchemaRefreshMode = config.Key[string]{Name: "schema.refresh.mode", Default: "columns_diff", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf("columns_diff", "columns_diff_exclude_unchanged_toast"), Recommend: cdc.Recommend("columns_diff", "columns_diff_exclude_unchanged_toast"),
 		Doc: "When Java reads a table's shape again. Here the shape is always the one that the stream itself announces."}
-	keyIncrementalSnapshotChunkSize = config.Key[int32]{Name: "incremental.snapshot.chunk.size", Default: 1024, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Rows of one chunk of an incremental snapshot."}
-	keyUnavailableValuePlaceholder = config.Key[string]{Name: "unavailable.value.placeholder", Default: "__debezium_unavailable_value", Importance: config.Medium, Group: groupConnector, Width: config.MediumW, Check: func(s string) error { _, err := placeholderBytes(s); return err },
+	keyIncrementalSnapshotChunkSize = cdc.KeyIncrementalSnapshotChunkSize
+	keyUnavailableValuePlaceholder  = config.Key[string]{Name: "unavailable.value.placeholder", Default: "__debezium_unavailable_value", Importance: config.Medium, Group: groupConnector, Width: config.MediumW, Check: func(s string) error { _, err := placeholderBytes(s); return err },
 		Doc: "Stands for a large value that an update left alone and the server therefore does not send. hex:… gives bytes."}
-	keyMessagePrefixIncludeList = config.Key[[]string]{Name: "message.prefix.include.list", Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: patternList,
+	keyMessagePrefixIncludeList = config.Key[[]string]{Name: "message.prefix.include.list", Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: cdc.PatternList,
 		Doc: "Prefixes of logical messages to send, as regular expressions; empty: all."}
-	keyMessagePrefixExcludeList = config.Key[[]string]{Name: "message.prefix.exclude.list", Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: patternList,
+	keyMessagePrefixExcludeList = config.Key[[]string]{Name: "message.prefix.exclude.list", Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: cdc.PatternList,
 		Doc: "Prefixes of logical messages to leave out."}
 	keyPublishViaPartitionRoot = config.Key[bool]{Name: "publish.via.partition.root", Importance: config.Medium, Group: groupConnector, Width: config.Short,
 		Doc: "Send changes of partitions under their partitioned table's name."}
-	keyConverters = config.Key[string]{Name: "converters", Importance: config.Low, Group: groupEvents, Width: config.MediumW, Check: notGiven("Java converters of column values cannot run here"),
-		Doc: "Names of Java converters of column values."}
-	keyPostProcessors = config.Key[string]{Name: "post.processors", Importance: config.Low, Group: groupEvents, Width: config.MediumW, Check: notGiven("Java post processors cannot run here"),
-		Doc: "Names of Java post processors."}
-	keyTombstonesOnDelete = config.Key[bool]{Name: "tombstones.on.delete", Default: true, Importance: config.Medium, Group: groupEvents, Width: config.Short,
-		Doc: "Send a null value after each delete, so that compaction forgets the key."}
-	keyHeartbeatInterval = config.Key[time.Duration]{Name: "heartbeat.interval.ms", As: config.IntType, Importance: config.Medium, Group: groupEvents, Width: config.MediumW, Check: atLeastZero,
-		Doc: "Milliseconds between two records in the heartbeat topic; 0: none."}
-	keyHeartbeatTopicsPrefix = config.Key[string]{Name: "heartbeat.topics.prefix", Default: "__debezium-heartbeat", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
-		Doc: "The heartbeat topic is <this>.<topic.prefix>."}
-	keySignalDataCollection = config.Key[[]string]{Name: "signal.data.collection", Importance: config.Medium, Group: groupEvents, Width: config.MediumW, Check: noList("signals"),
+	keyConverters            = cdc.KeyConverters
+	keyPostProcessors        = cdc.KeyPostProcessors
+	keyTombstonesOnDelete    = cdc.KeyTombstonesOnDelete
+	keyHeartbeatInterval     = cdc.KeyHeartbeatInterval
+	keyHeartbeatTopicsPrefix = cdc.KeyHeartbeatTopicsPrefix
+	keySignalDataCollection  = config.Key[[]string]{Name: "signal.data.collection", Importance: config.Medium, Group: groupEvents, Width: config.MediumW, Check: cdc.NoList("signals"),
 		Doc: "Table in which rows ask for actions, such as an incremental snapshot."}
 	keySignalPollInterval = config.Key[int64]{Name: "signal.poll.interval.ms", Default: 5000, Importance: config.Medium, Group: groupEvents, Width: config.Short,
 		Doc: "How often to look for signals."}
-	keySignalEnabledChannels = config.Key[[]string]{Name: "signal.enabled.channels", Default: []string{"source"}, Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: onlySource,
+	keySignalEnabledChannels = config.Key[[]string]{Name: "signal.enabled.channels", Default: []string{"source"}, Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.OnlySource,
 		Doc: "Where signals come from."}
-	keyTopicNamingStrategy = config.Key[config.Class]{Name: "topic.naming.strategy", Default: "io.debezium.schema.SchemaTopicNamingStrategy", Importance: config.Medium, Group: groupEvents, Width: config.MediumW, Check: defaultNaming,
-		Doc: "Java class that names topics. There is one here, Debezium's default."}
-	keyNotificationEnabledChannels = config.Key[[]string]{Name: "notification.enabled.channels", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: noList("notifications"),
+	keyTopicNamingStrategy         = cdc.KeyTopicNamingStrategy
+	keyNotificationEnabledChannels = config.Key[[]string]{Name: "notification.enabled.channels", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.NoList("notifications"),
 		Doc: "Where notifications about snapshots go."}
 	keyNotificationSinkTopicName = config.Key[string]{Name: "notification.sink.topic.name", Importance: config.High, Group: groupEvents, Width: config.Long,
 		Doc: "Topic of the channel sink."}
-	keyTransactionMetadataFactory = config.Key[config.Class]{Name: "transaction.metadata.factory", Default: "io.debezium.pipeline.txmetadata.DefaultTransactionMetadataFactory", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
-		Doc: "Java class that makes transaction metadata."}
-	keyCustomMetricTags = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+	keyTransactionMetadataFactory = cdc.KeyTransactionMetadataFactory
+	keyCustomMetricTags           = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
 		Doc: "Tags of JMX names."}
-	keyColumnIncludeList = config.Key[[]string]{Name: "column.include.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: patternList,
-		Doc: "Columns that events hold, as regular expressions of schema.table.column; key columns always are. Not together with column.exclude.list."}
-	keyColumnExcludeList = config.Key[[]string]{Name: "column.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: patternList,
-		Doc: "Columns that events leave out, as regular expressions of schema.table.column."}
-	keyTableIncludeList = config.Key[[]string]{Name: "table.include.list", Importance: config.High, Group: groupEvents, Width: config.Long, Check: patternList,
-		Doc: "Tables to capture, as regular expressions of schema.table that must match the whole name, whatever its case. Not together with table.exclude.list."}
-	keyTableExcludeList = config.Key[[]string]{Name: "table.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: patternList,
-		Doc: "Tables to leave out, as regular expressions of schema.table."}
+	keyColumnIncludeList  = cdc.KeyColumnIncludeList
+	keyColumnExcludeList  = cdc.KeyColumnExcludeList
+	keyTableIncludeList   = cdc.KeyTableIncludeList
+	keyTableExcludeList   = cdc.KeyTableExcludeList
 	keyTableIgnoreBuiltin = config.Key[bool]{Name: "table.ignore.builtin", Default: true, Importance: config.Low, Group: groupEvents, Width: config.Short,
 		Doc: "Leave out the tables of Postgres itself."}
-	keySchemaIncludeList = config.Key[[]string]{Name: "schema.include.list", Importance: config.High, Group: groupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: patternList,
+	keySchemaIncludeList = config.Key[[]string]{Name: "schema.include.list", Importance: config.High, Group: groupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: cdc.PatternList,
 		Doc: "Schemas to capture, as regular expressions. Not together with schema.exclude.list."}
-	keySchemaExcludeList = config.Key[[]string]{Name: "schema.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: patternList,
+	keySchemaExcludeList = config.Key[[]string]{Name: "schema.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: cdc.PatternList,
 		Doc: "Schemas to leave out, as regular expressions."}
-	keyMessageKeyColumns = config.Key[string]{Name: "message.key.columns", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: func(s string) error { _, err := cdc.ParseKeyColumns(s); return err },
-		Doc: "Keys of tables where they are not the primary key: <schema.table pattern>:<column>,<column>, with semicolons between tables."}
-	keySnapshotSelectStatementOverrides = config.Key[string]{Name: "snapshot.select.statement.overrides", Importance: config.Medium, Group: groupEvents, Width: config.Long,
-		Doc: "Tables of which the snapshot reads what a SELECT of yours gives; the statement stands in snapshot.select.statement.overrides.<schema>.<table>."}
-	keyColumnMaskHashWithSalt = config.Key[string]{Name: "column.mask.hash.([^.]+).with.salt.(.+)", Importance: config.Medium, Group: groupEvents, Width: config.Long,
-		Doc: "column.mask.hash.<algorithm>.with.salt.<salt> = columns, as regular expressions of schema.table.column, whose text is replaced by its hash."}
-	keyColumnMaskWithDChars = config.Key[string]{Name: "column.mask.with.(d+).chars", Importance: config.Medium, Group: groupEvents,
-		Doc: "column.mask.with.<n>.chars = columns, as regular expressions, whose text is replaced by n asterisks."}
-	keyColumnTruncateToDChars = config.Key[int32]{Name: "column.truncate.to.(d+).chars", NullDefault: true, Importance: config.Medium, Group: groupEvents,
-		Doc: "column.truncate.to.<n>.chars = columns, as regular expressions, whose text is cut to n characters."}
-	keyIncludeSchemaComments = config.Key[bool]{Name: "include.schema.comments", Importance: config.Medium, Group: groupEvents, Width: config.Short,
-		Doc: "Put the comments of columns into the schemas' documentation."}
-	keyColumnPropagateSourceType = config.Key[[]string]{Name: "column.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: noList("propagating source types"),
+	keyMessageKeyColumns                = cdc.KeyMessageKeyColumns
+	keySnapshotSelectStatementOverrides = cdc.KeySnapshotSelectStatementOverrides
+	keyColumnMaskHashWithSalt           = cdc.KeyColumnMaskHashWithSalt
+	keyColumnMaskWithDChars             = cdc.KeyColumnMaskWithDChars
+	keyColumnTruncateToDChars           = cdc.KeyColumnTruncateToDChars
+	keyIncludeSchemaComments            = cdc.KeyIncludeSchemaComments
+	keyColumnPropagateSourceType        = config.Key[[]string]{Name: "column.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.NoList("propagating source types"),
 		Doc: "Columns, as regular expressions, whose original type, length and scale become parameters of their schema."}
-	keyDatatypePropagateSourceType = config.Key[[]string]{Name: "datatype.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: noList("propagating source types"),
+	keyDatatypePropagateSourceType = config.Key[[]string]{Name: "datatype.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.NoList("propagating source types"),
 		Doc: "The same for columns of these types, as regular expressions."}
-	keyInternalSnapshotScanAllColumnsForce = config.Key[bool]{Name: "internal.snapshot.scan.all.columns.force", Importance: config.Low, Group: groupEvents, Width: config.Short,
-		Doc: "For Java's query of changed columns."}
-	keySnapshotTablesOrderByRowCount = config.Key[string]{Name: "snapshot.tables.order.by.row.count", Default: "disabled", Importance: config.Medium, Group: groupEvents, Check: oneOf("disabled", "ascending", "descending"), Recommend: recommend("disabled", "ascending", "descending"),
-		Doc: "Order of the tables in a snapshot: disabled (by name), ascending or descending by the number of rows that the server estimates."}
-	keyHeartbeatActionQuery = config.Key[string]{Name: "heartbeat.action.query", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
-		Doc: "SQL to run with each heartbeat."}
-	keyIncludeUnknownDatatypes = config.Key[bool]{Name: "include.unknown.datatypes", Importance: config.Medium, Group: groupEvents, Width: config.Short,
+	keyInternalSnapshotScanAllColumnsForce = cdc.KeyInternalSnapshotScanAllColumnsForce
+	keySnapshotTablesOrderByRowCount       = cdc.KeySnapshotTablesOrderByRowCount
+	keyHeartbeatActionQuery                = cdc.KeyHeartbeatActionQuery
+	keyIncludeUnknownDatatypes             = config.Key[bool]{Name: "include.unknown.datatypes", Importance: config.Medium, Group: groupEvents, Width: config.Short,
 		Doc: "Send columns of types that have no mapping, as the bytes of their text."}
 	keySourceinfoStructMaker = config.Key[config.Class]{Name: "sourceinfo.struct.maker", Default: "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
 		Doc: "Java class that makes the source block."}

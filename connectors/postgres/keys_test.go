@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"regexp"
 	"strings"
 	"testing"
 
+	"millrace/connectors/connectortest"
 	"millrace/schema/config"
 )
 
@@ -65,52 +65,9 @@ func TestKeysAreDebeziums(t *testing.T) {
 	t.Logf("%d keys compared, 0 skipped", len(infos))
 }
 
-// TestEveryKeyHasAnEffect: each key is read by the code, or is ignored with a reason, or
-// refuses what it cannot do, so that none misleads in silence.
+// TestEveryKeyHasAnEffect: see connectortest.Keys.
 func TestEveryKeyHasAnEffect(t *testing.T) {
-	declared := regexp.MustCompile(`(?m)^\t(key\w+) += config\.Key\[.+?\]\{Name: "([^"]+)"(.*)`)
-	refuses := regexp.MustCompile(`Check: (notGiven|noList|onlySource|notTrue|oneThread|zeroOnly|supported)\b`)
-	var code strings.Builder
-	files, err := os.ReadDir(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var keys [][]string
-	for _, f := range files {
-		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
-			continue
-		}
-		text, err := os.ReadFile(f.Name())
-		if err != nil {
-			t.Fatal(err)
-		}
-		code.Write(text)
-		keys = append(keys, declared.FindAllStringSubmatch(string(text), -1)...)
-	}
-	read, skipped, refused := 0, 0, 0
-	for _, k := range keys {
-		variable, name, rest := k[1], k[2], k[3]
-		uses := regexp.MustCompile(`\b` + variable + `\.Get\(|\(` + variable + `\)|\b` + variable + `, v\)|patterns\(` + variable + `\.Name\)`)
-		switch {
-		case uses.MatchString(code.String()):
-			read++
-			if ignored[name] != "" {
-				t.Errorf("%s is read by the code and yet called ignored: %s", name, ignored[name])
-			}
-		case ignored[name] != "":
-			skipped++
-		case refuses.MatchString(rest):
-			refused++
-		case strings.HasPrefix(name, "column.mask.") || strings.HasPrefix(name, "column.truncate."):
-			read++ // families of keys, read by parseTextRule
-		default:
-			t.Errorf("%s has no effect, and nothing says so", name)
-		}
-	}
-	if want := len(definition.Infos()) + len(internalKeys); len(keys) != want {
-		t.Errorf("%d keys found in the code, %d are declared", len(keys), want)
-	}
-	t.Logf("%d keys are read, %d ignored with a reason, %d refuse what they cannot do", read, skipped, refused)
+	connectortest.Keys(t, len(definition.Infos())+len(internalKeys), ignored)
 }
 
 // TestRefusals: the values that a key refuses, and those that it takes.

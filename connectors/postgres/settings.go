@@ -19,9 +19,9 @@ import (
 var (
 	keyReadOnly         = config.Key[bool]{Name: "read.only", Internal: true, Doc: "Write nothing to the database. Only signals would."}
 	keyTopicDelimiter   = config.Key[string]{Name: "topic.delimiter", Default: ".", Internal: true, Doc: "Stands between the parts of a topic's name.", Check: config.NonEmpty}
-	keyFieldAdjust      = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: oneOf(envelope.AdjustModes...)}
+	keyFieldAdjust      = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: config.OneOf(envelope.AdjustModes...)}
 	keyMoneyDigits      = config.Key[int32]{Name: "money.fraction.digits", Default: 2, Internal: true, Doc: "Digits behind the point of MONEY.", Check: config.Between[int32](0, 18)}
-	keyOffsetMismatch   = config.Key[string]{Name: "offset.mismatch.strategy", Default: "fail", Internal: true, Doc: "What to do when the slot is ahead of the stored position, so that changes between them are gone: fail, trust_offset (the same), no_validation, trust_slot and trust_greater_lsn (go on behind the gap, with a warning).", Check: oneOf("fail", "no_validation", "trust_offset", "trust_slot", "trust_greater_lsn")}
+	keyOffsetMismatch   = config.Key[string]{Name: "offset.mismatch.strategy", Default: "fail", Internal: true, Doc: "What to do when the slot is ahead of the stored position, so that changes between them are gone: fail, trust_offset (the same), no_validation, trust_slot and trust_greater_lsn (go on behind the gap, with a warning).", Check: config.OneOf("fail", "no_validation", "trust_offset", "trust_slot", "trust_greater_lsn")}
 	keySkipUnchanged    = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs REPLICA IDENTITY FULL."}
 	keyHeartbeatPrefix2 = config.Key[string]{Name: "topic.heartbeat.prefix", Internal: true, Doc: "Older name of heartbeat.topics.prefix."}
 
@@ -30,173 +30,44 @@ var (
 
 // ignored are the settings that existing configurations hold and that have no
 // meaning here. They are accepted with a notice.
-var ignored = map[string]string{
-	keyDatabaseSslfactory.Name:           "Java's TLS sockets: database.sslmode and the certificates' files do the same",
-	keyLsnFlushTimeout.Name:              "confirming a position never blocks",
-	keyLsnFlushTimeoutAction.Name:        "confirming a position never blocks",
-	keyPollInterval.Name:                 "records are handed on as they come",
-	keySnapshotFetchSize.Name:            "a snapshot streams with COPY",
-	keyQueryFetchSize.Name:               "queries of the catalogs are small and read whole",
-	keySnapshotMaxThreadsMultiplier.Name: "a snapshot reads with one connection",
-	keyLegacySnapshotMaxThreads.Name:     "Java's threads", keyInternalLegacySnapshotMaxThreads.Name: "Java's threads",
-	keySnapshotModeCustomName.Name:                              "Java classes cannot run here",
-	keySnapshotQueryModeCustomName.Name:                         "Java classes cannot run here",
+var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
+	keyDatabaseSslfactory.Name:                                  "Java's TLS sockets: database.sslmode and the certificates' files do the same",
+	keyLsnFlushTimeout.Name:                                     "confirming a position never blocks",
+	keyLsnFlushTimeoutAction.Name:                               "confirming a position never blocks",
+	keySnapshotFetchSize.Name:                                   "a snapshot streams with COPY",
+	keySnapshotMaxThreadsMultiplier.Name:                        "a snapshot reads with one connection",
 	keySnapshotLockingModeCustomName.Name:                       "Java classes cannot run here",
 	keySnapshotModeConfigurationBasedSnapshotData.Name:          "only snapshot.mode=configuration_based reads it",
 	keySnapshotModeConfigurationBasedSnapshotSchema.Name:        "only snapshot.mode=configuration_based reads it",
 	keySnapshotModeConfigurationBasedStartStream.Name:           "only snapshot.mode=configuration_based reads it",
 	keySnapshotModeConfigurationBasedSnapshotOnSchemaError.Name: "only snapshot.mode=configuration_based reads it",
 	keySnapshotModeConfigurationBasedSnapshotOnDataError.Name:   "only snapshot.mode=configuration_based reads it",
-	keyRetriableRestartConnectorWait.Name:                       "the worker restarts a failed task itself, with pauses from 1 s to 60 s",
 	keyIncrementalSnapshotWatermarkingStrategy.Name:             "there are no incremental snapshots without signals",
 	keyIncrementalSnapshotChunkSize.Name:                        "there are no incremental snapshots without signals",
 	keySignalPollInterval.Name:                                  "there are no signals",
 	keyNotificationSinkTopicName.Name:                           "there are no notifications",
 	keyInternalLogPositionCheckEnable.Name:                      "the slot's position is always checked",
-	keyInternalAdvancedMetricsEnable.Name:                       "JMX metrics",
 	keyStatisticsMetricsEnabled.Name:                            "JMX metrics",
 	keyCustomMetricTags.Name:                                    "JMX metrics",
-	keyExecutorShutdownTimeout.Name:                             "Java's executors",
-	keyOpenlineageIntegrationEnabled.Name:                       "OpenLineage",
-	keyOpenlineageIntegrationConfigFilePath.Name:                "OpenLineage",
-	keyOpenlineageIntegrationJobNamespace.Name:                  "OpenLineage",
-	keyOpenlineageIntegrationJobDescription.Name:                "OpenLineage",
-	keyOpenlineageIntegrationJobTags.Name:                       "OpenLineage",
-	keyOpenlineageIntegrationJobOwners.Name:                     "OpenLineage",
-	keyOpenlineageIntegrationDatasetKafkaBootstrapServers.Name:  "OpenLineage",
-	keyCustomSanitizePattern.Name:                               "configurations are not logged, and secrets never shown",
-	keyMemoryManagementSchemasClass.Name:                        "Java classes cannot run here",
-	keyMemoryManagementTablesClass.Name:                         "Java classes cannot run here",
 	keySnapshotIsolationMode.Name:                               "a snapshot is always one repeatable-read transaction",
 	keySchemaRefreshMode.Name:                                   "a table's shape is the one that the stream announces",
-	keyTransactionMetadataFactory.Name:                          "Java classes cannot run here",
-	keySourceinfoStructMaker.Name:                               "Java classes cannot run here",
-	keyInternalSnapshotScanAllColumnsForce.Name:                 "Java's query of changed columns",
-	keyTopicNamingStrategy.Name:                                 "there is one strategy, Debezium's default",
-	keyReadOnly.Name:                                            "signals alone would write to the database",
-	"topic.cache.size":                                          "names are kept with their tables",
-	"topic.transaction":                                         "there is no transaction metadata",
-	"queue.provider.type":                                       "the queue is in memory",
-	"event.converting.failure.handling.mode":                    "event.processing.failure.handling.mode says it",
-}
 
-// renamed are settings of Debezium 1.x. It ignores them silently; we say what they are
-// called now.
-var renamed = map[string]string{
-	"database.server.name": "topic.prefix", "slot.drop_on_stop": "slot.drop.on.stop", "drop.tombstones": "tombstones.on.delete",
-	"table.whitelist": "table.include.list", "table.blacklist": "table.exclude.list",
-	"column.whitelist": "column.include.list", "column.blacklist": "column.exclude.list",
-	"schema.whitelist": "schema.include.list", "schema.blacklist": "schema.exclude.list",
-}
+	keyReadOnly.Name:                         "signals alone would write to the database",
+	"topic.transaction":                      "there is no transaction metadata",
+	"event.converting.failure.handling.mode": "event.processing.failure.handling.mode says it",
+})
+
+// renamed are settings of Debezium 1.x.
+var renamed = cdc.With(cdc.RenamedKeys, map[string]string{
+	"slot.drop_on_stop": "slot.drop.on.stop", "schema.whitelist": "schema.include.list", "schema.blacklist": "schema.exclude.list",
+})
 
 var (
 	publicationModes = []string{"disabled", "all_tables", "filtered", "no_tables"}
-	decimalModes     = []string{"precise", "string", "double"}
-	timeModes        = []string{"adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"}
 	hashColumns      = regexp.MustCompile(`^column\.mask\.hash(\.v2)?\.([^.]+)\.with\.salt\.(.+)$`)
 	maskColumns      = regexp.MustCompile(`^column\.mask\.with\.(\d+)\.chars$`)
 	cutColumns       = regexp.MustCompile(`^column\.truncate\.to\.(\d+)\.chars$`)
 )
-
-// oneOf is config.OneOf; absent values are not asked about.
-func oneOf(allowed ...string) func(string) error { return config.OneOf(allowed...) }
-
-// supported refuses values that Debezium has and we do not, and says so.
-func supported(can []string, cannot ...string) func(string) error {
-	return func(s string) error {
-		if slices.ContainsFunc(cannot, func(c string) bool { return strings.EqualFold(c, s) }) {
-			return fmt.Errorf("this value is not supported; use %s", strings.Join(can, " or "))
-		}
-		return config.OneOf(can...)(s)
-	}
-}
-
-// recommend offers all that a setting takes.
-func recommend(values ...string) func(config.Values) []any {
-	return func(config.Values) []any {
-		out := make([]any, len(values))
-		for i, v := range values {
-			out[i] = v
-		}
-		return out
-	}
-}
-
-func atLeastZero(d time.Duration) error { return config.AtLeast(time.Duration(0))(d) }
-
-func zeroOnly(what string) func(time.Duration) error {
-	return func(d time.Duration) error {
-		if d != 0 {
-			return fmt.Errorf("%s is not supported; leave the key out or set 0", what)
-		}
-		return nil
-	}
-}
-
-func notTrue(what string) func(bool) error {
-	return func(b bool) error {
-		if b {
-			return fmt.Errorf("%s is not supported; leave the key out or set false", what)
-		}
-		return nil
-	}
-}
-
-func notGiven(reason string) func(string) error {
-	return func(s string) error {
-		if s != "" {
-			return fmt.Errorf("%s; leave the key out", reason)
-		}
-		return nil
-	}
-}
-
-func noList(what string) func([]string) error {
-	return func(l []string) error {
-		if len(l) > 0 {
-			return fmt.Errorf("%s is not supported; leave the key out", what)
-		}
-		return nil
-	}
-}
-
-func onlySource(l []string) error {
-	for _, c := range l {
-		if c != "source" {
-			return fmt.Errorf("the channel %q is not supported; leave the key out", c)
-		}
-	}
-	return nil
-}
-
-func oneThread(n int32) error {
-	if n != 1 {
-		return fmt.Errorf("a snapshot reads with one connection; more are not supported; leave the key out or set 1")
-	}
-	return nil
-}
-
-func retryPolicy(n int32) error {
-	if n != 0 && n != -1 {
-		return fmt.Errorf("a number of retries is not supported; set -1 (without end) or 0 (never)")
-	}
-	return nil
-}
-
-func defaultNaming(c config.Class) error {
-	switch c {
-	case "io.debezium.schema.SchemaTopicNamingStrategy", "io.debezium.schema.DefaultTopicNamingStrategy", "":
-		return nil
-	}
-	return fmt.Errorf("a Java class cannot run here; leave the key out for Debezium's default")
-}
-
-// patternList checks a list of regular expressions as far as its commas allow; what
-// holds escaped ones is checked whole by parse.
-func patternList(l []string) error {
-	_, err := cdc.ParsePatterns(strings.Join(l, ","))
-	return err
-}
 
 // placeholderBytes is unavailable.value.placeholder: text, or hex:… for bytes.
 func placeholderBytes(s string) ([]byte, error) {
@@ -261,18 +132,6 @@ func parseIdentities(text string) ([]identityRule, error) {
 		out = append(out, r)
 	}
 	return out, nil
-}
-
-// splitStatements splits database.initial.statements at single semicolons.
-func splitStatements(text string) []string {
-	const twin = "\x00"
-	var out []string
-	for _, s := range strings.Split(strings.ReplaceAll(text, ";;", twin), ";") {
-		if s = strings.TrimSpace(strings.ReplaceAll(s, twin, ";")); s != "" {
-			out = append(out, s)
-		}
-	}
-	return out
 }
 
 // settings is a configuration, read once.
@@ -368,7 +227,7 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		user: require(keyDatabaseUser), password: keyDatabasePassword.Get(v), database: require(keyDatabaseDbname),
 		sslMode: strings.ToLower(keyDatabaseSslmode.Get(v)), sslCert: keyDatabaseSslcert.Get(v), sslKey: keyDatabaseSslkey.Get(v),
 		sslRootCert: keyDatabaseSslrootcert.Get(v), sslPassword: keyDatabaseSslpassword.Get(v), tcpKeepAlive: keyDatabaseTcpKeepAlive.Get(v),
-		initial: splitStatements(keyDatabaseInitialStatements.Get(v)), queryTimeout: keyDatabaseQueryTimeout.Get(v),
+		initial: cdc.SplitStatements(keyDatabaseInitialStatements.Get(v)), queryTimeout: keyDatabaseQueryTimeout.Get(v),
 		slot: keySlotName.Get(v), publication: keyPublicationName.Get(v), publicationMode: strings.ToLower(keyPublicationAutocreateMode.Get(v)),
 		dropSlot: keySlotDropOnStop.Get(v), failover: keySlotFailover.Get(v), viaRoot: keyPublishViaPartitionRoot.Get(v),
 		slotWait: time.Duration(keySlotMaxRetries.Get(v)) * keySlotRetryDelay.Get(v), statusInterval: keyStatusUpdateInterval.Get(v),
