@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -209,6 +210,52 @@ func TestJavaServersOfATestsOwnKeepTheirDataOverAKill(t *testing.T) {
 		if resp.StatusCode != http.StatusOK {
 			t.Errorf("after the kill the document is gone: %s", resp.Status)
 		}
+	}
+}
+
+func TestMySQLAndMariaDBWriteWholeRowsIntoABinaryLog(t *testing.T) {
+	for _, row := range []struct {
+		name, version string
+		start         func(testing.TB) *MySQLServer
+	}{{"MySQL", "9.", MySQL}, {"MariaDB", "10.", MariaDB}} {
+		t.Run(row.name, func(t *testing.T) {
+			m := row.start(t)
+			db := m.NewDatabase(t)
+			c := m.Connect(t, db)
+			r, err := c.Execute("SELECT VERSION(), @@log_bin, @@binlog_format, @@binlog_row_image, DATABASE(), @@character_set_database")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i := range 6 {
+				s, _ := r.GetString(0, i)
+				got = append(got, s)
+			}
+			if want := []string{"1", "ROW", "FULL", db, "utf8mb4"}; !strings.HasPrefix(got[0], row.version) || !slices.Equal(got[1:], want) {
+				t.Errorf("got %q, want %s… and %q", got, row.version, want)
+			}
+		})
+	}
+}
+
+func TestMySQLOfATestsOwnKeepsItsDataOverAKill(t *testing.T) {
+	m := MySQLOwn(t, MySQLOptions{Settings: map[string]string{"gtid-mode": "OFF", "enforce-gtid-consistency": "OFF"}})
+	db := m.NewDatabase(t)
+	m.Exec(t, db, "CREATE TABLE t (n INT PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+	m.Kill(t)
+	if c, err := m.Open(db); err == nil {
+		_ = c.Close()
+		t.Fatal("a server that was killed answers")
+	}
+	m.Start(t)
+	r, err := m.Connect(t, db).Execute("SELECT count(*), @@gtid_mode FROM t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, _ := r.GetInt(0, 0)
+	mode, _ := r.GetString(0, 1)
+	if n != 1 || mode != "OFF" {
+		t.Errorf("%d rows, gtid_mode %s; want 1, OFF", n, mode)
 	}
 }
 

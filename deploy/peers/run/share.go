@@ -173,6 +173,10 @@ func start(ctx context.Context, kind, dir string) (*Server, error) {
 	switch kind {
 	case "postgres":
 		return Postgres(ctx, dir, PostgresOptions{})
+	case "mysql":
+		return MySQL(ctx, dir, MySQLOptions{})
+	case "mariadb":
+		return MariaDB(ctx, dir, MySQLOptions{})
 	case "kafka":
 		return Kafka(ctx, dir, "")
 	case "opensearch":
