@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/connectors/cdc"
 	"millrace/schema"
 )
 
@@ -86,12 +87,12 @@ func TestDecoders(t *testing.T) {
 		{"as text", intervalText, "1 year 2 mons 3 days 04:05:06.78", "P1Y2M3DT4H5M6.78S"},
 		{"a negative one as text", intervalText, "-00:00:01.5", "P0Y0M0DT0H0M-1.5S"},
 		{"a unit without a number", intervalMicros, "years", fails},
-		{"bytea", bytea(binaryBytes), `\x00FF`, "00ff"},
-		{"bytea in base64", bytea(binaryBase64), `\xfbff`, "+/8="},
-		{"bytea in base64 for addresses", bytea(binaryBase64URL), `\xfbff`, "-_8="},
-		{"bytea in hex", bytea(binaryHex), `\xFBff`, "fbff"},
-		{"bytea of half a byte", bytea(binaryBytes), `\x0`, fails},
-		{"bytea of the old format", bytea(binaryBytes), `abc`, fails},
+		{"bytea", bytea(cdc.BinaryBytes), `\x00FF`, "00ff"},
+		{"bytea in base64", bytea(cdc.BinaryBase64), `\xfbff`, "+/8="},
+		{"bytea in base64 for addresses", bytea(cdc.BinaryBase64URL), `\xfbff`, "-_8="},
+		{"bytea in hex", bytea(cdc.BinaryHex), `\xFBff`, "fbff"},
+		{"bytea of half a byte", bytea(cdc.BinaryBytes), `\x0`, fails},
+		{"bytea of the old format", bytea(cdc.BinaryBytes), `abc`, fails},
 		{"an empty array", array(decodeInt32, ','), "{}", "[]"},
 		{"nulls, quotes and escapes", array(decodeText, ','), `{a,NULL,"NULL","","b,c","d\"e","\\"}`, `[a null NULL  b,c d"e \]`},
 		{"bounds", array(decodeInt32, ','), "[0:1]={1,2}", "[1 2]"},
@@ -276,7 +277,7 @@ func FuzzTexts(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	ds := []decoder{array(decodeText, ','), hstoreJSON, hstoreMap, intervalMicros, intervalText, zonedTimestamp(6), isoTimestamp(-1, false), zonedTime, dateDecoder(schema.Int32Value),
-		timestampDecoder(nanosPerSec, schema.Int64Value), timeDecoder(1e6, schema.Int64Value), bytea(binaryBase64), decodeBits, decodePoint(pointSchema), moneyText(2), fixedDecimal(2)}
+		timestampDecoder(nanosPerSec, schema.Int64Value), timeDecoder(1e6, schema.Int64Value), bytea(cdc.BinaryBase64), decodeBits, decodePoint(pointSchema), moneyText(2), fixedDecimal(2)}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, d := range ds {
 			_, _ = d(&schema.Arena{}, b)

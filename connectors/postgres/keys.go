@@ -154,7 +154,7 @@ var (
 		Doc: "none takes no locks beyond a query's own; shared keeps the tables' shape with ACCESS SHARE locks while the snapshot runs."}
 	keyHstoreHandlingMode = config.Key[string]{Name: "hstore.handling.mode", Default: "json", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf("json", "map"), Recommend: cdc.Recommend("json", "map"),
 		Doc: "How HSTORE is sent: json (text) or map."}
-	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf(binaryModes...), Recommend: cdc.Recommend(binaryModes...),
+	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf(cdc.BinaryModes...), Recommend: cdc.Recommend(cdc.BinaryModes...),
 		Doc: "How BYTEA is sent: bytes, base64, base64-url-safe or hex."}
 	keySchemaNameAdjustmentMode = cdc.KeySchemaNameAdjustmentMode
 	keyIntervalHandlingMode     = config.Key[string]{Name: "interval.handling.mode", Default: "numeric", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf("numeric", "string"), Recommend: cdc.Recommend("numeric", "string"),

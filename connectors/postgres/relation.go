@@ -94,7 +94,7 @@ func (s *settings) compile(rel *relation, cat *described, types map[uint32]*type
 				}
 				col.held = s.held(sc)
 				if m.binary {
-					col.held = s.binary.value(&schema.Arena{}, s.placeholder)
+					col.held = s.binary.Value(&schema.Arena{}, s.placeholder)
 				}
 				if _, hasDefault := sc.Default(); !sc.Optional() && !hasDefault {
 					col.null, col.needed = zeroOf(sc), true
@@ -232,8 +232,8 @@ func defaultOf(expr string, s *schema.Schema, decode decoder) (schema.Value, boo
 // changeText puts the rules for masks, hashes and cuts behind a column's decoder.
 func (s *settings) changeText(full string, length int, d decoder) decoder {
 	for _, r := range s.texts {
-		if r.columns.Match(full) {
-			change := r.change
+		if r.Columns.Match(full) {
+			change := r.Change
 			return func(a *schema.Arena, b []byte) (schema.Value, error) { return change(a, b, length), nil }
 		}
 	}

@@ -64,9 +64,6 @@ var renamed = cdc.With(cdc.RenamedKeys, map[string]string{
 
 var (
 	publicationModes = []string{"disabled", "all_tables", "filtered", "no_tables"}
-	hashColumns      = regexp.MustCompile(`^column\.mask\.hash(\.v2)?\.([^.]+)\.with\.salt\.(.+)$`)
-	maskColumns      = regexp.MustCompile(`^column\.mask\.with\.(\d+)\.chars$`)
-	cutColumns       = regexp.MustCompile(`^column\.truncate\.to\.(\d+)\.chars$`)
 )
 
 // placeholderBytes is unavailable.value.placeholder: text, or hex:… for bytes.
@@ -170,7 +167,7 @@ type settings struct {
 	ignoreBuiltin  bool
 	columns        cdc.Columns
 	keys           cdc.KeyColumns
-	texts          []textRule
+	texts          []cdc.TextRule
 	prefixInclude  cdc.Patterns
 	prefixExclude  cdc.Patterns
 	guardrail      int
@@ -179,7 +176,7 @@ type settings struct {
 	naming       cdc.Naming
 	decimals     string
 	times        string
-	binary       binaryMode
+	binary       cdc.BinaryMode
 	hstoreMap    bool
 	intervalText bool
 	moneyDigits  int
@@ -237,7 +234,7 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		tableOrder: strings.ToLower(keySnapshotTablesOrderByRowCount.Get(v)), ignoreBuiltin: keyTableIgnoreBuiltin.Get(v),
 		guardrail: int(keyGuardrailCollectionsMax.Get(v)), guardrailFails: strings.EqualFold(keyGuardrailCollectionsLimitAction.Get(v), "fail"),
 		decimals: strings.ToLower(keyDecimalHandlingMode.Get(v)), times: strings.ToLower(keyTimePrecisionMode.Get(v)),
-		binary:    binaryMode(max(0, slices.Index(binaryModes, strings.ToLower(keyBinaryHandlingMode.Get(v))))),
+		binary:    cdc.BinaryModeOf(keyBinaryHandlingMode.Get(v)),
 		hstoreMap: strings.EqualFold(keyHstoreHandlingMode.Get(v), "map"), intervalText: strings.EqualFold(keyIntervalHandlingMode.Get(v), "string"),
 		moneyDigits: int(keyMoneyDigits.Get(v)), unknown: keyIncludeUnknownDatatypes.Get(v), comments: keyIncludeSchemaComments.Get(v),
 		tombstones: keyTombstonesOnDelete.Get(v), headers: keyExtendedHeadersEnabled.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
@@ -307,7 +304,7 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		if now := renamed[k]; now != "" {
 			add(&config.Error{Key: k, Value: v.Raw[k], Reason: fmt.Sprintf("this key is called %s now; rename it", now)})
 		}
-		if r, err := parseTextRule(k, v.Raw[k]); err != nil {
+		if r, err := cdc.ParseTextRule(k, v.Raw[k]); err != nil {
 			add(&config.Error{Key: k, Value: v.Raw[k], Reason: err.Error()})
 		} else if r != nil {
 			s.texts = append(s.texts, *r)

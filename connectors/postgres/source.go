@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"millrace/connectors/cdc"
 	"millrace/schema"
 	"millrace/schema/envelope"
 )
@@ -103,7 +104,7 @@ var messageKey = schema.NewStruct("io.debezium.connector.postgresql.MessageKey")
 // form of binary.handling.mode.
 type messageLayout struct {
 	topic        string
-	mode         binaryMode
+	mode         cdc.BinaryMode
 	block, value *schema.Schema
 }
 
@@ -125,6 +126,6 @@ func (l *messageLayout) record(a *schema.Arena, prefix string, content []byte, s
 		KeySchema: messageKey, Key: schema.StructValue(messageKey, []schema.Value{name}),
 		ValueSchema: l.value,
 		Value: schema.StructValue(l.value, []schema.Value{envelope.OpMessage, at.Millis, source, {},
-			schema.StructValue(l.block, []schema.Value{name, l.mode.value(a, content)})}),
+			schema.StructValue(l.block, []schema.Value{name, l.mode.Value(a, content)})}),
 	}
 }

@@ -2,71 +2,40 @@ package postgres
 
 import (
 	"bytes"
-	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
 
+	"millrace/connectors/cdc"
 	"millrace/schema"
 	"millrace/schema/javatext"
 )
 
 func decodeText(a *schema.Arena, b []byte) (schema.Value, error) { return a.String(b), nil }
 
-// A binaryMode is binary.handling.mode.
-type binaryMode uint8
-
-const (
-	binaryBytes binaryMode = iota
-	binaryBase64
-	binaryBase64URL
-	binaryHex
-)
-
-var binaryModes = []string{"bytes", "base64", "base64-url-safe", "hex"}
-
-// value is raw bytes in the mode's form; raw may be kept.
-func (m binaryMode) value(a *schema.Arena, raw []byte) schema.Value {
-	switch m {
-	case binaryBase64, binaryBase64URL:
-		enc := base64.StdEncoding
-		if m == binaryBase64URL {
-			enc = base64.URLEncoding
-		}
-		out := a.Bytes(enc.EncodedLen(len(raw)))
-		enc.Encode(out, raw)
-		return schema.StringOfBytes(out)
-	case binaryHex:
-		out := a.Bytes(hex.EncodedLen(len(raw)))
-		hex.Encode(out, raw)
-		return schema.StringOfBytes(out)
-	}
-	return schema.BytesValue(raw)
-}
-
 // bytea decodes the hex format \x00ff10.
-func bytea(m binaryMode) decoder {
+func bytea(m cdc.BinaryMode) decoder {
 	return func(a *schema.Arena, b []byte) (schema.Value, error) {
 		digits, ok := bytes.CutPrefix(b, []byte(`\x`))
 		if !ok || len(digits)%2 != 0 {
 			return schema.Value{}, errors.New("is no bytea of the hex format")
 		}
-		if m == binaryHex {
+		if m == cdc.BinaryHex {
 			return a.String(bytes.ToLower(digits)), nil
 		}
 		raw := a.Bytes(len(digits) / 2)
 		if _, err := hex.Decode(raw, digits); err != nil {
 			return schema.Value{}, errors.New("is no bytea of the hex format")
 		}
-		return m.value(a, raw), nil
+		return m.Value(a, raw), nil
 	}
 }
 
 // opaque is the text of a type that we do not know, as binary data.
-func opaque(m binaryMode) decoder {
-	return func(a *schema.Arena, b []byte) (schema.Value, error) { return m.value(a, a.Copy(b)), nil }
+func opaque(m cdc.BinaryMode) decoder {
+	return func(a *schema.Arena, b []byte) (schema.Value, error) { return m.Value(a, a.Copy(b)), nil }
 }
 
 // array decodes the text of a one-dimensional array, {1,NULL,"a b"}. delim is the

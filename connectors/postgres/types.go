@@ -4,6 +4,7 @@ import (
 	"math"
 	"strconv"
 
+	"millrace/connectors/cdc"
 	"millrace/schema"
 	"millrace/schema/envelope"
 )
@@ -159,7 +160,7 @@ func precision(mod int32) int {
 }
 
 func (s *settings) binarySchema() *schema.Builder {
-	if s.binary == binaryBytes {
+	if s.binary == cdc.BinaryBytes {
 		return schema.New(schema.Bytes)
 	}
 	return schema.New(schema.String)

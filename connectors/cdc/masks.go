@@ -1,4 +1,4 @@
-package postgres
+package cdc
 
 import (
 	"crypto/md5"
@@ -9,22 +9,30 @@ import (
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
-	"millrace/connectors/cdc"
 	"millrace/schema"
 )
 
-// A textRule changes the text of columns: a mask, a hash or a cut.
-type textRule struct {
-	columns cdc.Patterns // of schema.table.column
-	change  func(a *schema.Arena, text []byte, length int) schema.Value
+var (
+	hashColumns = regexp.MustCompile(`^column\.mask\.hash(\.v2)?\.([^.]+)\.with\.salt\.(.+)$`)
+	maskColumns = regexp.MustCompile(`^column\.mask\.with\.(\d+)\.chars$`)
+	cutColumns  = regexp.MustCompile(`^column\.truncate\.to\.(\d+)\.chars$`)
+)
+
+// A TextRule changes the text of columns: a mask, a hash or a cut.
+type TextRule struct {
+	Columns Patterns // of schema.table.column
+	// Change makes the text that is sent; length is the column's, in characters, 0 where
+	// it has none.
+	Change func(a *schema.Arena, text []byte, length int) schema.Value
 }
 
-// parseTextRule reads one of the three families of keys; nil: the key is of none.
-func parseTextRule(key, value string) (*textRule, error) {
+// ParseTextRule reads one of the three families of keys; nil: the key is of none.
+func ParseTextRule(key, value string) (*TextRule, error) {
 	var change func(*schema.Arena, []byte, int) schema.Value
 	if m := maskColumns.FindStringSubmatch(key); m != nil {
 		n, err := strconv.Atoi(m[1])
@@ -62,11 +70,11 @@ func parseTextRule(key, value string) (*textRule, error) {
 	} else {
 		return nil, nil
 	}
-	columns, err := cdc.ParsePatterns(value)
+	columns, err := ParsePatterns(value)
 	if err != nil {
 		return nil, err
 	}
-	return &textRule{columns, change}, nil
+	return &TextRule{columns, change}, nil
 }
 
 // hasher finds an algorithm under Java's name.
