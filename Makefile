@@ -64,6 +64,7 @@ soak: build build/peerd ## the same tests for hours: MILLRACE_EFFORT=1500
 .PHONY: soak-plain
 soak-plain:
 	go test -count=1 -timeout 12h $(PACKAGES)
+	MILLRACE_POSTGRES=18 go test -count=1 -timeout 4h $(PACKAGES_postgres)
 
 # Without ST1005: many error texts are Connect's own, which begin with a capital, and scripts look for them.
 STATICCHECK := go tool staticcheck -checks inherit,-ST1005

@@ -113,7 +113,7 @@ func BenchmarkStream(b *testing.B) {
 	r := d.start(conf, store)
 	r.WaitFor("the slot", func() bool { return len(r.Batches()) > 0 })
 	r.Stop()
-	bin, err := run.PostgresBin(b.Context())
+	bin, err := run.PostgresBin(b.Context(), "")
 	if err != nil {
 		b.Fatal(err)
 	}

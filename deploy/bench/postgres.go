@@ -53,7 +53,7 @@ func (b *bench) postgres(ctx context.Context, only []string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.server.Close()) }()
-	if p.bin, err = run.PostgresBin(ctx); err != nil {
+	if p.bin, err = run.PostgresBin(ctx, ""); err != nil {
 		return err
 	}
 	if p.conn, err = pgx.Connect(ctx, run.PostgresDSN(p.server.Addr, "postgres", "", "postgres")); err != nil {

@@ -34,6 +34,25 @@ func TestPostgresHasLogicalDecodingAndADatabaseForEachTest(t *testing.T) {
 	pg.Exec(t, b, "SELECT pg_create_logical_replication_slot('"+b+"', 'pgoutput')")
 }
 
+func TestEachVersionOfPostgresHasItsExtensions(t *testing.T) {
+	for _, row := range []struct{ version, number, extension string }{{"", "15", "postgis"}, {"18", "18", "vector"}} {
+		t.Run("PostgreSQL "+row.number, func(t *testing.T) {
+			pg := PostgresVersion(t, row.version)
+			db := pg.NewDatabase(t)
+			for _, e := range []string{row.extension, "hstore", "citext", "ltree", "isn"} {
+				pg.Extension(t, db, e)
+			}
+			var number string
+			if err := pg.Connect(t, db).QueryRow(context.Background(), "SHOW server_version").Scan(&number); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasPrefix(number, row.number+".") {
+				t.Errorf("the server's version is %s, want %s", number, row.number)
+			}
+		})
+	}
+}
+
 func TestKafkaTakesARecordAndGivesItBack(t *testing.T) {
 	k := Kafka(t)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"millrace/deploy/peers/run"
 )
 
-// A PostgresServer is PostgreSQL (Debian's, 15 in Debian 12) with wal_level=logical, 100 replication slots, 100 WAL
+// A PostgresServer is PostgreSQL (Debian's, 15 in Debian 12, or 18) with wal_level=logical, 100 replication slots, 100 WAL
 // senders and 300 connections, unless it was started with other settings.
 type PostgresServer struct {
 	Host string
@@ -23,20 +24,41 @@ type PostgresServer struct {
 	*Control
 }
 
-// PostgresOptions say how a server of a test's own differs: Settings, HBA lines, the superuser's Password, Durable.
+// PostgresOptions say how a server of a test's own differs: Version, Settings, HBA lines, the superuser's Password, Durable.
 type PostgresOptions = run.PostgresOptions
+
+// PostgresEnv is the variable that says which version the tests get that ask for none: 18, or nothing for Debian's own.
+const PostgresEnv = "MILLRACE_POSTGRES"
 
 // Postgres is the server that all tests of the run share. It trusts everybody who connects from this machine. Roles are
 // the server's, not a database's: name them with Unique and drop them.
 func Postgres(t testing.TB) *PostgresServer {
 	t.Helper()
-	return postgresAt(t, shared(t, "postgres"), "")
+	return PostgresVersion(t, os.Getenv(PostgresEnv))
+}
+
+// PostgresVersion is the shared server of a version: "" for Debian's own, which has PostGIS, or "18", which has pgvector.
+func PostgresVersion(t testing.TB, version string) *PostgresServer {
+	t.Helper()
+	return postgresAt(t, shared(t, "postgres"+version), "")
+}
+
+// Extension makes an extension in a database. Where the server does not have it the test is skipped, or fails if peers
+// are required.
+func (p *PostgresServer) Extension(t testing.TB, db, name string) {
+	t.Helper()
+	if err := p.exec(db, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {
+		missing(t, "extension "+name+" for PostgreSQL", err)
+	}
 }
 
 // PostgresOwn is a server for this test alone, which it may stop, kill, halt and start again.
 func PostgresOwn(t testing.TB, o PostgresOptions) *PostgresServer {
 	t.Helper()
-	c := own(t, "postgres", func(ctx context.Context, dir string) (*run.Server, error) { return run.Postgres(ctx, dir, o) })
+	if o.Version == "" {
+		o.Version = os.Getenv(PostgresEnv)
+	}
+	c := own(t, "postgres"+o.Version, func(ctx context.Context, dir string) (*run.Server, error) { return run.Postgres(ctx, dir, o) })
 	p := postgresAt(t, c.server.Addr, o.Password)
 	p.Control = c
 	return p

@@ -78,15 +78,18 @@ func CacheDir() (string, error) {
 
 // Kinds are the names that Install knows, in the order in which they are best installed.
 func Kinds() []string {
-	return []string{"postgres", "mysql", "mariadb", "kcat", "python", "kafka", "connect", "opensearch", "elasticsearch"}
+	return []string{"postgres", "postgres18", "mysql", "mariadb", "kcat", "python", "kafka", "connect", "opensearch", "elasticsearch"}
 }
 
 // Install makes sure that the named peer can be started, fetching what is missing (as root, or with sudo where it asks
 // for no password). What it prints on the way goes to progress. It returns the peer's folder, where it has one.
 func Install(ctx context.Context, kind string, progress io.Writer) (string, error) {
 	args := []string{kind + ".sh", "install"}
-	if kind == "opensearch" || kind == "elasticsearch" {
+	switch kind {
+	case "opensearch", "elasticsearch":
 		args = []string{"search.sh", kind, "install"}
+	case "postgres18":
+		args = []string{"postgres.sh", "install", "18"}
 	}
 	cmd, err := script(ctx, args...)
 	if err != nil {

@@ -20,6 +20,9 @@ import (
 // PostgresOptions say how a server differs from the usual one, in which logical decoding is on and the superuser
 // postgres logs in from this machine without a password.
 type PostgresOptions struct {
+	// Version is "" for Debian's own, which is 15 in Debian 12 and has PostGIS, or "18" for the one of Debian's unstable,
+	// which has pgvector.
+	Version string
 	// Settings are server options, e.g. "wal_level": "replica"; they win over the usual ones.
 	Settings map[string]string
 	// HBA are the lines of pg_hba.conf, in place of one that trusts everybody from 127.0.0.1. The superuser needs a
@@ -31,21 +34,22 @@ type PostgresOptions struct {
 	Durable bool
 }
 
-// Postgres starts a PostgreSQL (the newest of Debian's packages here) with its data in dir, which is made anew.
+// Postgres starts a PostgreSQL with its data in dir, which is made anew.
 func Postgres(ctx context.Context, dir string, o PostgresOptions) (*Server, error) {
-	if _, err := Install(ctx, "postgres", io.Discard); err != nil {
+	if _, err := Install(ctx, "postgres"+o.Version, io.Discard); err != nil {
 		return nil, err
 	}
-	bin, err := PostgresBin(ctx)
+	bin, err := PostgresBin(ctx, o.Version)
 	if err != nil {
 		return nil, err
 	}
 	return newServer(ctx, "postgres", dir, 1, func(s *Server) error { return o.setup(ctx, s, bin) })
 }
 
-// PostgresBin is the folder of the programs of the installed PostgreSQL: initdb, psql, pg_recvlogical.
-func PostgresBin(ctx context.Context) (string, error) {
-	cmd, err := script(ctx, "postgres.sh", "bin")
+// PostgresBin is the folder of the programs of an installed PostgreSQL of that version (see PostgresOptions): initdb,
+// psql, pg_recvlogical.
+func PostgresBin(ctx context.Context, version string) (string, error) {
+	cmd, err := script(ctx, "postgres.sh", "bin", version)
 	if err != nil {
 		return "", err
 	}

@@ -173,6 +173,8 @@ func start(ctx context.Context, kind, dir string) (*Server, error) {
 	switch kind {
 	case "postgres":
 		return Postgres(ctx, dir, PostgresOptions{})
+	case "postgres18":
+		return Postgres(ctx, dir, PostgresOptions{Version: "18"})
 	case "mysql":
 		return MySQL(ctx, dir, MySQLOptions{})
 	case "mariadb":

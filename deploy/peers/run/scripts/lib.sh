@@ -34,6 +34,24 @@ apt_install() {
   "${as[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o DPkg::Lock::Timeout=300 --no-install-recommends install "${@:2}" >&2
 }
 
+# unstable DIR PACKAGE…: fetches packages of Debian's unstable with all they need (the C library, too) and leaves the .deb files in DIR/debs. Nothing
+# is installed: the system's own packages stay as they are. The mirror is the one that the system's packages come from.
+unstable() { debs "$@" || { say "the packages did not come, trying again" && debs "$@"; }; }
+debs() {
+  local dir=$1 mirror apt key=/usr/share/keyrings/debian-archive-keyring.gpg
+  mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
+    grep -E '^(URIs:|deb )' | grep -v security | grep -oE 'https?://[^ ]+' | head -n 1) || true
+  [[ -n $mirror ]] || mirror=http://deb.debian.org/debian
+  [[ -r $key ]] || die "there is no $key; install Debian's package debian-archive-keyring"
+  mkdir -p "$dir"/{lists/partial,debs/partial} || return 1
+  : >"$dir/status"
+  echo "deb [signed-by=$key] $mirror unstable main" >"$dir/sources.list"
+  apt=(apt-get -q -y --no-install-recommends -o "Dir::Etc::sourcelist=$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Acquire::Retries=3
+    -o Acquire::Languages=none -o APT::Sandbox::User=root -o "Dir::State::Lists=$dir/lists" -o "Dir::State::status=$dir/status" -o "Dir::Cache=$dir"
+    -o "Dir::Cache::archives=$dir/debs")
+  "${apt[@]}" update >&2 && "${apt[@]}" --download-only install "${@:2}" >&2 && rm -rf "$dir/lists" "$dir/status" "$dir/sources.list" "$dir"/*pkgcache.bin
+}
+
 java_home() { dirname "$(dirname "$(readlink -f "$(command -v "${1:-java}")")")"; }
 # A JDK, not only a runtime: two peers are compiled against the jars that were fetched.
 java_packages() {

@@ -9,20 +9,10 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 unpack() {
-  local dir=$1 mirror key=/usr/share/keyrings/debian-archive-keyring.gpg
-  mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
-    grep -E '^(URIs:|deb )' | grep -v security | grep -oE 'https?://[^ ]+' | head -n 1) || true
-  [[ -n $mirror ]] || mirror=http://deb.debian.org/debian
-  [[ -r $key ]] || die "there is no $key; install Debian's package debian-archive-keyring"
-  mkdir -p "$dir"/{lists/partial,debs/partial,root}
-  : >"$dir/status"
-  echo "deb [signed-by=$key] $mirror sid main" >"$dir/sources.list"
-  local apt=(apt-get -q -y --no-install-recommends -o "Dir::Etc::sourcelist=$dir/sources.list" -o Dir::Etc::sourceparts=/dev/null
-    -o "Dir::State::Lists=$dir/lists" -o "Dir::State::status=$dir/status" -o "Dir::Cache=$dir" -o "Dir::Cache::archives=$dir/debs" -o APT::Sandbox::User=root)
-  "${apt[@]}" update >&2 || "${apt[@]}" update >&2
-  "${apt[@]}" --download-only install mysql-server-core >&2
+  local dir=$1 deb
+  unstable "$dir" mysql-server-core
   for deb in "$dir"/debs/*.deb; do dpkg -x "$deb" "$dir/root"; done
-  rm -rf "$dir/debs" "$dir/lists" "$dir/status" "$dir/sources.list" "$dir"/*.bin
+  rm -rf "$dir/debs"
   initialise "$dir"
 }
 
