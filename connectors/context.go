@@ -3,6 +3,7 @@ package connectors
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"millrace/schema"
 	"millrace/schema/config"
@@ -95,6 +96,25 @@ type Progress struct {
 	// Behind is how much is known to be there and not read, in bytes; 0 for nothing, negative where that
 	// cannot be told. A task that is behind, and whose At stands still, has stalled.
 	Behind int64
+	// Snapshot is how far a snapshot is, or was when it ended; nil: none was taken by this task.
+	Snapshot *Snapshot
+}
+
+// A Snapshot is how far the reading of a source's present state is.
+type Snapshot struct {
+	State  string    // "running", "completed", "aborted", "skipped"
+	Began  time.Time // zero: not yet
+	Ended  time.Time // zero: not yet
+	Rows   int64     // read so far, of all tables
+	Tables []SnapshotTable
+}
+
+// A SnapshotTable is how far a snapshot is with one table.
+type SnapshotTable struct {
+	Table    string
+	State    string // "waiting", "reading", "done"
+	Rows     int64  // read so far
+	Expected int64  // as the source estimates; negative: it cannot say
 }
 
 // A ProgressTeller is a SourceTask that can tell where it is. Progress is called
@@ -102,4 +122,25 @@ type Progress struct {
 // Run holds while it waits for something.
 type ProgressTeller interface {
 	Progress(ctx context.Context) Progress
+}
+
+// A Sample is a figure of a connector's own, beside those that the runtime has of every
+// task, as /metrics shows it. All samples of one name have the same Help.
+type Sample struct {
+	Name   string // in full, as existing dashboards have it
+	Help   string // a sentence
+	Total  bool   // it only grows: a counter
+	Labels []Label
+	Value  float64
+}
+
+// A Label is a sample's label.
+type Label struct{ Name, Value string }
+
+// A Sampler is a SourceTask or SinkTask with figures of its own. Samples is called for
+// each scrape, concurrently with all else and also after Run has returned; it is quick and
+// takes no lock that Run holds while it waits for something. Of samples with one name and equal labels
+// the first counts.
+type Sampler interface {
+	Samples() []Sample
 }

@@ -149,8 +149,30 @@ type TaskProgress struct {
 
 // SourceProgress is where a source reads, as it says itself.
 type SourceProgress struct {
-	Position string `json:"position"`
-	Behind   *int64 `json:"behind_bytes,omitempty"` // nil: unknown
+	Position string            `json:"position"`
+	Behind   *int64            `json:"behind_bytes,omitempty"` // nil: unknown
+	Snapshot *SnapshotProgress `json:"snapshot,omitempty"`
+}
+
+// SnapshotProgress is how far a source's snapshot is.
+type SnapshotProgress struct {
+	State      string          `json:"state"` // "running", "completed", "aborted", "skipped"
+	Began      *time.Time      `json:"began,omitempty"`
+	Ended      *time.Time      `json:"ended,omitempty"`
+	Seconds    float64         `json:"seconds"` // that it took, or takes so far
+	Rows       int64           `json:"rows"`
+	TableCount int             `json:"tables_total"`
+	TablesDone int             `json:"tables_done"`
+	Tables     []SnapshotTable `json:"tables"`
+	More       int             `json:"more,omitempty"` // tables beyond those
+}
+
+// SnapshotTable is how far a snapshot is with one table.
+type SnapshotTable struct {
+	Table    string `json:"table"`
+	State    string `json:"state"` // "waiting", "reading", "done"
+	Rows     int64  `json:"rows"`
+	Expected *int64 `json:"rows_expected,omitempty"` // as the source estimates; nil: it cannot say
 }
 
 // PartProgress is where a sink task is in a partition.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"millrace/connectors"
 	"millrace/runtime"
 	"millrace/runtime/worker"
 	"millrace/schema"
@@ -92,7 +93,7 @@ type shownTask struct {
 func (c *collector) Collect(to chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeLimit)
 	defer cancel()
-	h, e := c.h, &emitter{to, c.names}
+	h, e := c.h, &emitter{to, c.names, map[string]bool{}}
 	var (
 		at       membership
 		mine     work
@@ -138,6 +139,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		}
 	}
 	taken := map[string]map[string]bool{} // partitions that tasks have, by connector
+	samples := askAll(ctx, tasks)
 	figures := make([]worker.Figures, len(tasks))
 	for i, t := range tasks {
 		figures[i] = t.meter.Figures()
@@ -161,6 +163,9 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 		}
 		counts[t.id.Connector][st.State]++
 		e.task(t, st.State, figures[i], taken[t.id.Connector])
+		for _, s := range samples[i] {
+			e.sample(s)
+		}
 	}
 	for name, by := range counts {
 		total := 0
@@ -172,6 +177,23 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 			e.put(m, float64(v), name)
 		}
 	}
+}
+
+// sampleLimit is how long a scrape waits for what tasks say of themselves.
+const sampleLimit = time.Second
+
+// askAll are the samples of the tasks' own, all asked at once: one that hangs costs the
+// others nothing.
+func askAll(ctx context.Context, tasks []shownTask) [][]connectors.Sample {
+	ctx, cancel := context.WithTimeout(ctx, sampleLimit)
+	defer cancel()
+	out := make([][]connectors.Sample, len(tasks))
+	var wg sync.WaitGroup
+	for i, t := range tasks {
+		wg.Go(func() { out[i] = t.meter.Samples(ctx) })
+	}
+	wg.Wait()
+	return out
 }
 
 func (h *Herder) collectWorker(e *emitter, conns []string, tasks []shownTask) {

@@ -3,10 +3,12 @@ package herder
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"millrace/connectors"
 	"millrace/runtime"
 )
 
@@ -151,6 +153,31 @@ func (m *metric) longNames(c string, add func(name, id string, fixed ...string))
 type emitter struct {
 	to    chan<- prometheus.Metric
 	names map[*metric][]spelling
+	seen  map[string]bool // of the samples of connectors' own
+}
+
+// sample sends a figure of a connector's own. A scrape may hold a series once: of two connectors
+// that call theirs alike the second has none.
+func (e *emitter) sample(s connectors.Sample) {
+	names, values := make([]string, len(s.Labels)), make([]string, len(s.Labels))
+	key := strconv.Quote(s.Name)
+	for i, l := range s.Labels {
+		names[i], values[i] = l.Name, strings.ToValidUTF8(l.Value, "\uFFFD")
+		key += strconv.Quote(l.Name) + strconv.Quote(values[i])
+	}
+	if e.seen[key] {
+		return
+	}
+	e.seen[key] = true
+	kind := gauge
+	if s.Total {
+		kind = counter
+	}
+	m, err := prometheus.NewConstMetric(prometheus.NewDesc(s.Name, s.Help, names, nil), kind, s.Value, values...)
+	if err != nil { // a name or label that is none: the connector's bug, which the scrape shows
+		m = prometheus.NewInvalidMetric(prometheus.NewDesc("millrace_connector_sample", "A figure of a connector's own.", nil, nil), err)
+	}
+	e.to <- m
 }
 
 // put sends a number. labels are the values of the family's labels.

@@ -141,6 +141,7 @@ func (h *Herder) progress(ctx context.Context, name string, m *worker.Meter, alo
 		if s.Behind >= 0 {
 			out.Reading.Behind = &s.Behind
 		}
+		out.Reading.Snapshot = snapshotOf(s.Snapshot)
 	}
 	for i, at := range p.Parts {
 		if i == mostShown {
@@ -155,6 +156,40 @@ func (h *Herder) progress(ctx context.Context, name string, m *worker.Meter, alo
 			one.End, one.Lag = &at.End, &at.Lag
 		}
 		out.Parts = append(out.Parts, one)
+	}
+	return out
+}
+
+// snapshotOf is a snapshot for all to read.
+func snapshotOf(s *connectors.Snapshot) *runtime.SnapshotProgress {
+	if s == nil {
+		return nil
+	}
+	out := &runtime.SnapshotProgress{State: s.State, Rows: s.Rows, TableCount: len(s.Tables), Tables: []runtime.SnapshotTable{}}
+	if !s.Began.IsZero() {
+		at := s.Began.UTC()
+		out.Began = &at
+		end := time.Now()
+		if !s.Ended.IsZero() {
+			end = s.Ended
+			at := s.Ended.UTC()
+			out.Ended = &at
+		}
+		out.Seconds = end.Sub(s.Began).Seconds()
+	}
+	for _, t := range s.Tables {
+		if t.State == "done" {
+			out.TablesDone++
+		}
+		if len(out.Tables) == mostShown {
+			out.More++
+			continue
+		}
+		one := runtime.SnapshotTable{Table: t.Table, State: t.State, Rows: t.Rows}
+		if t.Expected >= 0 {
+			one.Expected = &t.Expected
+		}
+		out.Tables = append(out.Tables, one)
 	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"millrace/connectors"
@@ -130,7 +131,9 @@ type meteredSink struct {
 	a *activity
 }
 
-func (m *Meter) sink(t connectors.SinkTask, a *activity) connectors.SinkTask {
+func (m *Meter) sink(t connectors.SinkTask, a *activity, secrets *provider.Secrets) connectors.SinkTask {
+	a.secrets = secrets
+	a.sink.Store(&t)
 	return &meteredSink{t, m, a}
 }
 
@@ -225,26 +228,63 @@ func (a *activity) progress(ctx context.Context) (out *connectors.Progress) {
 	if !ok {
 		return nil
 	}
-	if !a.asked.CompareAndSwap(0, time.Now().UnixNano()) {
-		return nil // it has not answered the last time
-	}
-	told := make(chan *connectors.Progress, 1)
-	go func() { // it may hang, in a file system for one, and must not take us with it
-		defer a.asked.Store(0)
-		_ = guard("progress", func() error {
-			p := teller.Progress(ctx)
-			p.Position = a.secrets.Text(p.Position)
-			told <- &p
-			return nil
-		})
-		close(told)
-	}()
-	select {
-	case out = <-told:
-		return out
-	case <-ctx.Done():
+	p, ok := ask(ctx, &a.asked, "progress", func() connectors.Progress { return teller.Progress(ctx) })
+	if !ok {
 		return nil
 	}
+	p.Position = a.secrets.Text(p.Position)
+	if p.Snapshot != nil {
+		for i := range p.Snapshot.Tables {
+			p.Snapshot.Tables[i].Table = a.secrets.Text(p.Snapshot.Tables[i].Table)
+		}
+	}
+	return &p
+}
+
+// Samples are the figures of the task's own, told without the values that its providers gave.
+func (m *Meter) Samples(ctx context.Context) []connectors.Sample {
+	a := m.run.Load()
+	if a == nil {
+		return nil
+	}
+	var sampler connectors.Sampler
+	if t := a.source.Load(); t != nil {
+		sampler, _ = (*t).(connectors.Sampler)
+	} else if t := a.sink.Load(); t != nil {
+		sampler, _ = (*t).(connectors.Sampler)
+	}
+	if sampler == nil {
+		return nil
+	}
+	samples, _ := ask(ctx, &a.sampled, "samples", sampler.Samples)
+	for i := range samples {
+		for j := range samples[i].Labels {
+			samples[i].Labels[j].Value = a.secrets.Text(samples[i].Labels[j].Value)
+		}
+	}
+	return samples
+}
+
+// ask asks a task, which may hang, in a file system for one, and must not take us with it.
+// since is when it was asked; false: it has not answered, or not yet the last time.
+func ask[T any](ctx context.Context, since *atomic.Int64, what string, question func() T) (answer T, ok bool) {
+	if !since.CompareAndSwap(0, time.Now().UnixNano()) {
+		return answer, false
+	}
+	told := make(chan T, 1)
+	go func() {
+		defer close(told)
+		defer since.Store(0)
+		_ = guard(what, func() error {
+			told <- question()
+			return nil
+		})
+	}()
+	select {
+	case answer, ok = <-told:
+	case <-ctx.Done():
+	}
+	return answer, ok
 }
 
 // late notes a commit that is left to the next, because what goes before it takes long.

@@ -182,6 +182,9 @@ func (w *Worker) plan(ctx context.Context, name string, conf map[string]string) 
 	if err != nil {
 		return nil, err
 	}
+	for _, g := range own.Ignored() {
+		w.cfg.Logger.Info("a connector's setting has no effect", "connector", name, "setting", g.Key, "reason", g.Reason)
+	}
 	// Every task holds memory: a number with a zero too many is no reason to run out of it.
 	asked := int(settings.TasksMax.Get(v))
 	most := min(asked, w.cfg.Worker.TasksLimit())
@@ -681,7 +684,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		return err
 	}
 	s := &sinkTask{
-		admin: w.cfg.Log.Admin(), sink: t.Meter.sink(task, act), meter: t.Meter, activity: act, gate: t.gate, shaper: sh, letters: letters, used: w.usedBy(spec.ID),
+		admin: w.cfg.Log.Admin(), sink: t.Meter.sink(task, act, spec.secrets), meter: t.Meter, activity: act, gate: t.gate, shaper: sh, letters: letters, used: w.usedBy(spec.ID),
 		reset: "earliest", every: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
 		calls: make(chan *call, 8), ended: make(chan struct{}), dead: hard.Done(), parts: map[connectors.TopicPartition]*part{},
 	}

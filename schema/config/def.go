@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 )
 
 // A Def is a component's settings, in the order in which listings show them. It is
@@ -50,7 +51,8 @@ func (d Def) Merge(o Def) Def {
 }
 
 // Ignoring is d with keys that existing configurations may hold and that have no
-// meaning here, each with the reason. They are accepted and reported as notices.
+// meaning here, each with the reason. They are accepted and reported as notices. A key that
+// ends in ".*" stands for all that begin so.
 func (d Def) Ignoring(reasons map[string]string) Def {
 	n := d.With()
 	n.ignore = maps.Clone(d.ignore)
@@ -137,12 +139,42 @@ func (v Values) Any(name string) any { return v.parsed[name] }
 // Given reports whether the configuration itself gives the named key.
 func (v Values) Given(name string) bool { return v.given[name] }
 
+// A Notice says of a given key that it has no effect, and why.
+type Notice struct{ Key, Reason string }
+
+// Ignored are the given keys that have no meaning here, sorted, with the reasons.
+func (v Values) Ignored() []Notice {
+	var out []Notice
+	for k := range v.Raw {
+		if reason := v.def.ignored(k); reason != "" {
+			out = append(out, Notice{k, reason})
+		}
+	}
+	slices.SortFunc(out, func(a, b Notice) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+// ignored is the reason for which a key has no meaning; "": it has one, or is unknown.
+func (d Def) ignored(key string) string {
+	if reason := d.ignore[key]; reason != "" {
+		return reason
+	}
+	for i := range len(key) {
+		if key[i] == '.' {
+			if reason := d.ignore[key[:i+1]+"*"]; reason != "" && i+1 < len(key) {
+				return reason
+			}
+		}
+	}
+	return ""
+}
+
 // Undeclared are the given keys that the Def does not know, sorted, without those
 // it ignores with a reason.
 func (v Values) Undeclared() []string {
 	var out []string
 	for k := range v.Raw {
-		if _, known := v.def.byName[k]; !known && v.def.ignore[k] == "" {
+		if _, known := v.def.byName[k]; !known && v.def.ignored(k) == "" {
 			out = append(out, k)
 		}
 	}
