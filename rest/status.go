@@ -94,6 +94,7 @@ type detailBody struct {
 	Offsets  []offsetBody            `json:"offsets,omitempty"`
 	Position []runtime.PartProgress  `json:"position,omitempty"`
 	More     int                     `json:"more,omitempty"`
+	Figures  []runtime.Figure        `json:"metrics,omitempty"`
 }
 
 func newPartBody(p runtime.PartStatus, detail bool) (partBody, error) {
@@ -112,7 +113,7 @@ func newPartBody(p runtime.PartStatus, detail bool) (partBody, error) {
 	if g == nil {
 		return b, nil
 	}
-	d.Moved, d.Reading, d.Position, d.More = at(g.Moved), g.Reading, g.Parts, g.More
+	d.Moved, d.Reading, d.Position, d.More, d.Figures = at(g.Moved), g.Reading, g.Parts, g.More, g.Figures
 	if g.Lag >= 0 {
 		d.Lag = &g.Lag
 	}

@@ -145,6 +145,14 @@ type TaskProgress struct {
 	Parts   []PartProgress  // of a sink
 	More    int             // offsets or partitions beyond those
 	Reading *SourceProgress // of a source that can tell
+	Figures []Figure        // the connector's own, as /metrics has them
+}
+
+// A Figure is one of a connector's own metrics.
+type Figure struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Value  float64           `json:"value"`
 }
 
 // SourceProgress is where a source reads, as it says itself.

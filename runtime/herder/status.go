@@ -3,6 +3,8 @@ package herder
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"time"
 
 	"millrace/connectors"
@@ -143,6 +145,7 @@ func (h *Herder) progress(ctx context.Context, name string, m *worker.Meter, alo
 		}
 		out.Reading.Snapshot = snapshotOf(s.Snapshot)
 	}
+	out.Figures = figuresOf(m.Samples(ctx))
 	for i, at := range p.Parts {
 		if i == mostShown {
 			out.More += len(p.Parts) - i
@@ -156,6 +159,30 @@ func (h *Herder) progress(ctx context.Context, name string, m *worker.Meter, alo
 			one.End, one.Lag = &at.End, &at.Lag
 		}
 		out.Parts = append(out.Parts, one)
+	}
+	return out
+}
+
+// mostFigures is how many of a connector's own figures a status shows; /metrics has all.
+const mostFigures = 200
+
+// figuresOf are a connector's own figures for all to read, without those that JSON cannot say.
+func figuresOf(samples []connectors.Sample) (out []runtime.Figure) {
+	for _, s := range samples {
+		if math.IsNaN(s.Value) || math.IsInf(s.Value, 0) {
+			continue
+		}
+		if len(out) == mostFigures {
+			break
+		}
+		f := runtime.Figure{Name: s.Name, Value: s.Value}
+		if len(s.Labels) > 0 {
+			f.Labels = make(map[string]string, len(s.Labels))
+		}
+		for _, l := range s.Labels {
+			f.Labels[l.Name] = strings.ToValidUTF8(l.Value, "\uFFFD")
+		}
+		out = append(out, f)
 	}
 	return out
 }

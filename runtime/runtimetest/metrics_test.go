@@ -39,6 +39,18 @@ func scrape(t testing.TB, h *herder.Herder) map[string]*dto.MetricFamily {
 	return out
 }
 
+// scrapeAll is the same where some of it cannot be read.
+func scrapeAll(h *herder.Herder) map[string]*dto.MetricFamily {
+	reg := prometheus.NewRegistry()
+	reg.MustRegister(h.Collector())
+	families, _ := reg.Gather()
+	out := map[string]*dto.MetricFamily{}
+	for _, f := range families {
+		out[f.GetName()] = f
+	}
+	return out
+}
+
 // series is the value of the one series with such labels (pairs), and whether there is one.
 func series(families map[string]*dto.MetricFamily, name string, labels ...string) (v float64, ok bool) {
 	for _, m := range families[name].GetMetric() {

@@ -266,9 +266,9 @@ type activity struct {
 
 	secrets  *provider.Secrets // set before source is
 	source   atomic.Pointer[connectors.SourceTask]
-	asked    atomic.Int64 // ns since the epoch: since when the source is asked where it is; 0: it is not
+	asked    asking // where the source is
 	sink     atomic.Pointer[connectors.SinkTask]
-	sampled  atomic.Int64 // the same of its figures
+	sampled  asking // what the task's own figures are
 	emitted  atomic.Int64 // batches of a source: given to us,
 	shaped   atomic.Int64 // in the log's form,
 	acked    atomic.Int64 // and acknowledged

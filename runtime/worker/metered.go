@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"strings"
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"millrace/connectors"
@@ -265,20 +265,59 @@ func (m *Meter) Samples(ctx context.Context) []connectors.Sample {
 	return samples
 }
 
+// mostAsked is how many questions may be open at once: a status and a scrape want the same
+// thing at the same time, but one that hangs must not gather goroutines.
+const mostAsked = 4
+
+// asking are the open questions of one kind to a task.
+type asking struct {
+	mu    sync.Mutex // guards the others
+	open  int
+	first time.Time // when the first of them was asked; zero: none is open
+}
+
+func (q *asking) begin() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open == mostAsked {
+		return false
+	}
+	if q.open++; q.open == 1 {
+		q.first = time.Now()
+	}
+	return true
+}
+
+func (q *asking) end() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.open--; q.open == 0 {
+		q.first = time.Time{}
+	}
+}
+
+// since is since when a question is open; zero: none is.
+func (q *asking) since() time.Time {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.first
+}
+
 // ask asks a task, which may hang, in a file system for one, and must not take us with it.
-// since is when it was asked; false: it has not answered, or not yet the last time.
-func ask[T any](ctx context.Context, since *atomic.Int64, what string, question func() T) (answer T, ok bool) {
-	if !since.CompareAndSwap(0, time.Now().UnixNano()) {
+// false: it has not answered, or too many wait for an answer already.
+func ask[T any](ctx context.Context, q *asking, what string, question func() T) (answer T, ok bool) {
+	if !q.begin() {
 		return answer, false
 	}
 	told := make(chan T, 1)
 	go func() {
 		defer close(told)
-		defer since.Store(0)
-		_ = guard(what, func() error {
-			told <- question()
-			return nil
-		})
+		var a T
+		err := guard(what, func() error { a = question(); return nil })
+		q.end()
+		if err == nil {
+			told <- a
+		}
 	}()
 	select {
 	case answer, ok = <-told:

@@ -141,7 +141,7 @@ func (a *activity) sample(ctx context.Context) sample {
 	s.shaped = a.shaped.Load()
 	s.emitted = a.emitted.Load()
 	s.source = a.progress(ctx)
-	s.silent = at(a.asked.Load())
+	s.silent = a.asked.since()
 	s.stage, s.stageSince = a.at()
 	s.failing, s.pending = at(a.failing.Load()), a.pending.Load()
 	a.mu.Lock()
