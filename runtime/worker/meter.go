@@ -268,7 +268,7 @@ type activity struct {
 	source   atomic.Pointer[connectors.SourceTask]
 	asked    asking // where the source is
 	sink     atomic.Pointer[connectors.SinkTask]
-	sampled  asking // what the task's own figures are
+	sampled  asking       // what the task's own figures are
 	emitted  atomic.Int64 // batches of a source: given to us,
 	shaped   atomic.Int64 // in the log's form,
 	acked    atomic.Int64 // and acknowledged
