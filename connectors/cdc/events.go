@@ -14,6 +14,7 @@ import (
 // A Table is what the events of one version of a table need.
 type Table struct {
 	Topic    string
+	Name     string // as transactions' metadata calls it: schema.table
 	Layout   *envelope.Layout
 	Key      *schema.Schema // nil: the table has no key
 	KeyIndex []int          // the key's fields in a row, in the key's order
@@ -24,6 +25,7 @@ type Events struct {
 	Tombstones bool            // a null value follows each delete
 	Skip       Operations      // these are not sent
 	Context    []schema.Header // on each record; shared, never changed
+	Tx         *Transactions   // numbers the events of transactions; nil: they are not numbered
 	Out        *Builder        // takes the records
 }
 
@@ -58,6 +60,7 @@ type Change struct {
 	OldKey schema.Value
 	Source schema.Value
 	At     envelope.Moment
+	TxID   schema.Value // the transaction, as the event's block names it; null: none, or not asked for
 }
 
 // Create sends an insert.
@@ -74,11 +77,9 @@ func (e *Events) Read(c *Change) {
 
 // Update sends an update; where the key changed, the delete of the row under its old
 // key, its tombstone and the create of the row under the new one, each with the other
-// key in a header.
+// key in a header. What is skipped is what would be sent: such a change is a delete
+// and a create.
 func (e *Events) Update(c *Change) {
-	if e.Skip.Has(envelope.Update) {
-		return
-	}
 	key := e.key(c.Table, c.After)
 	if !c.OldKey.IsNull() && c.Table.Key != nil {
 		if old := e.key(c.Table, c.OldKey); !schema.EqualValues(old, key) {
@@ -86,12 +87,18 @@ func (e *Events) Update(c *Change) {
 			if before.IsNull() {
 				before = c.OldKey
 			}
-			e.deleted(c, old, before, e.with(envelope.HeaderNewKey, c.Table.Key, key))
-			e.send(c, envelope.OpCreate, key, schema.Value{}, c.After, e.with(envelope.HeaderOldKey, c.Table.Key, old))
+			if !e.Skip.Has(envelope.Delete) {
+				e.deleted(c, old, before, e.with(envelope.HeaderNewKey, c.Table.Key, key))
+			}
+			if !e.Skip.Has(envelope.Create) {
+				e.send(c, envelope.OpCreate, key, schema.Value{}, c.After, e.with(envelope.HeaderOldKey, c.Table.Key, old))
+			}
 			return
 		}
 	}
-	e.send(c, envelope.OpUpdate, key, c.Before, c.After, e.Context)
+	if !e.Skip.Has(envelope.Update) {
+		e.send(c, envelope.OpUpdate, key, c.Before, c.After, e.Context)
+	}
 }
 
 // Delete sends a delete and its tombstone.
@@ -120,7 +127,7 @@ func (e *Events) send(c *Change, op, key, before, after schema.Value, headers []
 	r := schema.Record{
 		Topic: c.Table.Topic, Partition: schema.NoPartition, Timestamp: schema.NoTimestamp,
 		ValueSchema: c.Table.Layout.Envelope,
-		Value:       c.Table.Layout.Event(&e.Out.Arena, op, before, after, c.Source, c.At),
+		Value:       c.Table.Layout.Event(&e.Out.Arena, op, before, after, c.Source, e.Tx.Number(&e.Out.Arena, c.TxID, c.Table.Name), c.At),
 		Headers:     headers,
 	}
 	if !key.IsNull() {

@@ -89,10 +89,11 @@ var (
 )
 
 // Event makes an event in the arena: before and after are structs of l.Row or
-// null, source a struct of the source's schema, at when the connector saw it.
-func (l *Layout) Event(a *schema.Arena, op, before, after, source schema.Value, at Moment) schema.Value {
+// null, source a struct of the source's schema, tx a struct of Transaction or null, at
+// when the connector saw it.
+func (l *Layout) Event(a *schema.Arena, op, before, after, source, tx schema.Value, at Moment) schema.Value {
 	f := a.Values(8)
-	f[0], f[1], f[2] = before, after, source
+	f[0], f[1], f[2], f[3] = before, after, source, tx
 	f[4] = op
 	f[5], f[6], f[7] = at.Millis, at.Micros, at.Nanos
 	return a.Struct(l.Envelope, f)

@@ -30,7 +30,7 @@ func TestEventIsAValueOfItsSchema(t *testing.T) {
 	l, source := testLayout(t)
 	var a schema.Arena
 	after := schema.StructValue(l.Row, []schema.Value{schema.Int32Value(1), {}})
-	ev := l.Event(&a, OpCreate, schema.Value{}, after, sourceOf(source), MomentOf(time.Unix(1, 2345678)))
+	ev := l.Event(&a, OpCreate, schema.Value{}, after, sourceOf(source), schema.Value{}, MomentOf(time.Unix(1, 2345678)))
 	if err := schema.Validate(l.Envelope, ev); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestReaderTakesEventsApart(t *testing.T) {
 	l, source := testLayout(t)
 	var a schema.Arena
 	row := schema.StructValue(l.Row, []schema.Value{schema.Int32Value(7), {}})
-	ev := l.Event(&a, OpDelete, row, schema.Value{}, sourceOf(source), MomentOf(time.Now()))
+	ev := l.Event(&a, OpDelete, row, schema.Value{}, sourceOf(source), schema.Value{}, MomentOf(time.Now()))
 	str := schema.StringValue
 	asMap := schema.MapValue([]schema.Entry{
 		{Key: str("before"), Value: schema.Value{}}, {Key: str("after"), Value: schema.MapValue(nil)},
