@@ -33,7 +33,7 @@ type TxCount struct {
 
 // The keys of a stored transaction.
 const (
-	offTxID    = "transaction_id"
+	TxKey      = "transaction_id"
 	offTxCount = "transaction_data_collection_order_"
 )
 
@@ -47,19 +47,16 @@ func (s TxState) Store(p Position) Position {
 	if s.ID == "" {
 		return p
 	}
-	p = p.Set(offTxID, schema.StringValue(s.ID))
+	p = p.Set(TxKey, schema.StringValue(s.ID))
 	for _, c := range s.Counts {
 		p = p.Set(offTxCount+c.Collection, schema.Int64Value(c.Events))
 	}
 	return p
 }
 
-// IsTxKey reports whether a position's key is part of a stored transaction.
-func IsTxKey(key string) bool { return key == offTxID || strings.HasPrefix(key, offTxCount) }
-
 // StoredTx is the transaction that was open at a stored position.
 func StoredTx(position schema.Value) TxState {
-	s := TxState{ID: Text(position, offTxID)}
+	s := TxState{ID: Text(position, TxKey)}
 	if s.ID == "" {
 		return s
 	}
@@ -79,6 +76,9 @@ func (x *Transactions) State() TxState {
 	}
 	return TxState{x.open.ID, slices.Clone(x.open.Counts)}
 }
+
+// Open reports whether a transaction's beginning was told and its end was not.
+func (x *Transactions) Open() bool { return x != nil && x.open.ID != "" }
 
 // Resume goes on within a transaction whose beginning was told already.
 func (x *Transactions) Resume(s TxState) {
@@ -137,6 +137,7 @@ func (x *Transactions) Number(a *schema.Arena, id schema.Value, collection strin
 		x.index[collection] = i
 		x.open.Counts = append(x.open.Counts, TxCount{Collection: collection})
 	}
+	x.open.ID = id.Str() // it may differ from event to event; the last is what is stored
 	x.open.Counts[i].Events++
 	x.total++
 	f := a.Values(3)

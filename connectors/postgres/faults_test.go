@@ -117,22 +117,80 @@ func (w *workload) some(n int) []int64 {
 	return ids[:min(n, len(ids))]
 }
 
+// txCheck reads records with the metadata of transactions: each event lies between the
+// beginning and the end of its transaction, which number and count what is there.
+type txCheck struct {
+	open   string         // the transaction's number; empty: none
+	counts map[string]int // by collection
+	total  int
+	ended  int
+}
+
+func (c *txCheck) take(r schema.Record) (event bool, err error) {
+	xid := func(id string) string { x, _, _ := strings.Cut(id, ":"); return x }
+	if r.Topic == "p.transaction" {
+		id := xid(r.Key.Get("id").Str())
+		switch status := r.Value.Get("status").Str(); {
+		case status == "BEGIN" && c.open == "":
+			c.open, c.counts, c.total = id, map[string]int{}, 0
+		case status == "END" && c.open == id:
+			if n := r.Value.Get("event_count").Int(); n != int64(c.total) {
+				return false, fmt.Errorf("transaction %s ends with %d events, %d came", id, n, c.total)
+			}
+			for _, t := range r.Value.Get("data_collections").Elems() {
+				if name := t.Get("data_collection").Str(); t.Get("event_count").Int() != int64(c.counts[name]) {
+					return false, fmt.Errorf("transaction %s ends with %d events of %s, %d came", id, t.Get("event_count").Int(), name, c.counts[name])
+				}
+			}
+			c.open = ""
+			c.ended++
+		default:
+			return false, fmt.Errorf("%s of transaction %s while %q is open", status, id, c.open)
+		}
+		return false, nil
+	}
+	if r.Value.IsNull() {
+		return true, nil // a tombstone is not numbered
+	}
+	c.total++
+	src, tx := r.Value.Get("source"), r.Value.Get("transaction")
+	name := src.Get("schema").Str() + "." + src.Get("table").Str()
+	c.counts[name]++
+	if id := xid(tx.Get("id").Str()); id != c.open || tx.Get("total_order").Int() != int64(c.total) || tx.Get("data_collection_order").Int() != int64(c.counts[name]) {
+		return true, fmt.Errorf("an event with the block %s, want number %d of transaction %s", text(tx), c.total, c.open)
+	}
+	return true, nil
+}
+
 // TestRestartsAtRandomPlaces stops the task again and again, keeps a random front of
 // what it emitted, as a transactional log would, and resumes behind it: what is kept in
-// the end is each change once, in order. Some of the times the server's sender is
-// killed under it.
+// the end is each change once, in order, between its transaction's beginning and end.
+// Some of the times the server's sender is killed under it.
 func TestRestartsAtRandomPlaces(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
 	w := &workload{d: d, rnd: rand.New(rand.NewPCG(seed, 1)), next: 1}
-	conf := d.config("table.include.list", "public.t", "max.batch.size", "50", "status.update.interval.ms", "100")
+	conf := d.config("table.include.list", "public.t", "max.batch.size", "50", "provide.transaction.metadata", "true", "status.update.interval.ms", "100")
 	store := &connectortest.OffsetStore{}
 	first := d.start(conf, store)
 	first.WaitFor("the end of the snapshot", func() bool { return len(first.Batches()) >= 2 })
 	first.Stop()
 	var kept []change
+	var tx txCheck
+	keep := func(recs []schema.Record) {
+		for _, rec := range recs {
+			event, err := tx.take(rec)
+			if err != nil {
+				t.Fatalf("seed %d, behind %d changes: %v", seed, len(kept), err)
+			}
+			if event {
+				kept = append(kept, changeOf(rec))
+			}
+		}
+	}
+	changes := func(r *connectortest.SourceRun) int { return len(on(r.Records(), "p.public.t")) }
 	killed := 0
 	for round := range effort(25) {
 		for range 1 + w.rnd.IntN(6) {
@@ -142,12 +200,12 @@ func TestRestartsAtRandomPlaces(t *testing.T) {
 		goal := w.rnd.IntN(len(w.want) - len(kept) + 1)
 		kill := w.rnd.IntN(3) == 0
 		r.WaitFor(fmt.Sprintf("%d records", goal), func() bool {
-			if kill && r.Count() >= goal/2 {
+			if kill && changes(r) >= goal/2 {
 				kill = false
 				killed++
 				d.exec("SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE slot_name = '" + d.name + "' AND active")
 			}
-			return r.Count() >= goal
+			return changes(r) >= goal
 		})
 		r.Stop()
 		batches := r.Batches()
@@ -156,9 +214,7 @@ func TestRestartsAtRandomPlaces(t *testing.T) {
 		}
 		n := w.rnd.IntN(len(batches) + 1)
 		for _, b := range batches[:n] {
-			for _, rec := range b.Records {
-				kept = append(kept, changeOf(rec))
-			}
+			keep(b.Records)
 			store.Put(t, b.Offsets)
 		}
 		if err := compareChanges(kept, w.want[:min(len(kept), len(w.want))]); err != nil {
@@ -166,15 +222,19 @@ func TestRestartsAtRandomPlaces(t *testing.T) {
 		}
 	}
 	r := d.start(conf, store)
-	r.WaitFor("the rest", func() bool { return len(kept)+r.Count() >= len(w.want) })
+	r.WaitFor("the rest", func() bool {
+		rs := r.Records()
+		return len(kept)+changes(r) >= len(w.want) && (len(rs) == 0 && tx.open == "" || len(rs) > 0 && rs[len(rs)-1].Topic == "p.transaction")
+	})
 	r.Stop()
-	for _, rec := range r.Records() {
-		kept = append(kept, changeOf(rec))
-	}
+	keep(r.Records())
 	if err := compareChanges(kept, w.want); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	t.Logf("%d changes, each once and in order; %d senders killed", len(kept), killed)
+	if tx.open != "" || tx.ended == 0 {
+		t.Errorf("%d transactions ended, %q is open", tx.ended, tx.open)
+	}
+	t.Logf("%d changes of %d transactions, each once and in order; %d senders killed", len(kept), tx.ended, killed)
 }
 
 func compareChanges(got, want []change) error {

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 
+	"millrace/connectors"
 	"millrace/connectors/connectortest"
 	"millrace/schema"
 	"millrace/schema/converters"
@@ -76,7 +78,13 @@ var (
 	maskedSequence = regexp.MustCompile(`"sequence":"\[(?:null|\\"\d+\\"),\\"\d+\\"\]"`)
 )
 
+var (
+	maskedTx      = regexp.MustCompile(`"id":"\d+:\d+"`)
+	maskedMessage = regexp.MustCompile(`"data_collection":"io\.debezium\.connector\.postgresql\.LogicalDecodingMessageMonitor\$[^"]*"`)
+)
+
 func mask(s string) string {
+	s = maskedTx.ReplaceAllString(s, `"id":"0:0"`)
 	s = maskedNumbers.ReplaceAllString(s, `"$1":0`)
 	return maskedSequence.ReplaceAllString(s, `"sequence":"[]"`)
 }
@@ -121,7 +129,7 @@ var generatedValue = regexp.MustCompile(`,"c_generated":(?:null|-?\d+)`)
 
 func differences() []difference {
 	return []difference{
-		{"generated columns are in neither snapshot nor stream", map[string]int{"pgdefault": 6, "pgnoschema": 6, "pgconnect": 6, "pgnano": 6, "pgiso": 6}, func(g *goldenRecord) (bool, bool) {
+		{"generated columns are in neither snapshot nor stream", map[string]int{"pgdefault": 6, "pgnoschema": 6, "pgconnect": 6, "pgnano": 6, "pgiso": 6, "pgmisc": 6}, func(g *goldenRecord) (bool, bool) {
 			if !strings.HasSuffix(g.Topic, ".inv.alltypes") || g.Value == nil {
 				return false, false
 			}
@@ -131,12 +139,31 @@ func differences() []difference {
 			return string(g.Value) != before, false
 		}},
 		{"a snapshot reads a partitioned table's rows once, under the partitions' names", map[string]int{"pgdefault": 2, "pgnoschema": 2, "pgconnect": 2}, func(g *goldenRecord) (bool, bool) {
-			root := strings.HasSuffix(g.Topic, ".inv.part")
+			root := strings.HasSuffix(g.Topic, ".inv.part") && g.Topic != "pgmisc.inv.part"
 			return root, root
 		}},
-		{"BC and infinite dates are in the snapshot what they are in the stream", map[string]int{"pgdefault": 2, "pgnoschema": 2, "pgconnect": 2, "pgnano": 2, "pgiso": 2}, func(g *goldenRecord) (bool, bool) {
+		{"BC and infinite dates are in the snapshot what they are in the stream", map[string]int{"pgdefault": 2, "pgnoschema": 2, "pgconnect": 2, "pgnano": 2, "pgiso": 2, "pgmisc": 2}, func(g *goldenRecord) (bool, bool) {
 			return replace(g, `"c_date":-703383`, `"c_date":-735160`, `"c_date":-622191234`, `"c_date":-2147472692`,
 				`"c_date":"0044-03-15Z"`, `"c_date":"-0043-03-15Z"`, `"c_date":"+292278994-08-16Z"`, `"c_date":"-5877611-06-21Z"`), false
+		}},
+		{"logical messages have a name in the metadata of transactions", map[string]int{"pgmisc": 1}, func(g *goldenRecord) (bool, bool) {
+			s := maskedMessage.ReplaceAllString(string(g.Value), `"data_collection":"message"`)
+			touched := s != string(g.Value)
+			if touched {
+				g.Value = goldenBytes(s)
+			}
+			return touched, false
+		}},
+		{"the metadata of a transaction has its tables in the order of their first events, not of a hash", map[string]int{"pgmisc": 1}, func(g *goldenRecord) (bool, bool) {
+			const one, two = `{"data_collection":"inv.trunc1","event_count":1}`, `{"data_collection":"inv.trunc2","event_count":1}`
+			return replace(g, two+","+one, one+","+two), false
+		}},
+		{"box and circle as unknown types are the server's own text, without Java's decimals", map[string]int{"pgmisc": 3}, func(g *goldenRecord) (bool, bool) {
+			return replace(g, `"c_box":"28312e302c312e30292c28302e302c302e3029","c_circle":"3c28312e302c322e30292c332e303e"`, `"c_box":"28312c31292c28302c3029","c_circle":"3c28312c32292c333e"`), false
+		}},
+		{"with publish.via.partition.root a snapshot reads a partitioned table's rows once, under the root's name", map[string]int{"pgmisc": 2}, func(g *goldenRecord) (bool, bool) {
+			leaf := strings.HasPrefix(g.Topic, "pgmisc.inv.part_")
+			return leaf, leaf
 		}},
 		{"a text default with a quote is whole", map[string]int{"pgdefault": 4, "pgconnect": 4}, func(g *goldenRecord) (bool, bool) {
 			return replace(g, `"default":"x","field":"n_text"`, `"default":"x'y","field":"n_text"`), false
@@ -168,11 +195,12 @@ func TestGoldenRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.exec(readScript("setup.sql")...)
-	names := []string{"pgdefault", "pgnoschema", "pgconnect", "pgnano", "pgiso"}
+	names := []string{"pgdefault", "pgnoschema", "pgconnect", "pgnano", "pgiso", "pgmisc"}
 	runs, stores := map[string]*connectortest.SourceRun{}, map[string]*connectortest.OffsetStore{}
 	start := func(name string) *connectortest.SourceRun {
 		conf := configs[name]
 		conf["name"] = name
+		delete(conf, "column.propagate.source.type") // schemas alone would show it, and pgmisc has none
 		conf["database.hostname"], conf["database.port"], conf["database.dbname"] = d.server.Host, strconv.Itoa(d.server.Port), d.name
 		conf["slot.name"] = d.name + "_" + name
 		if stores[name] == nil {
@@ -190,9 +218,10 @@ func TestGoldenRecords(t *testing.T) {
 		// The stream is read once all of it is written: what the catalog adds to a table's
 		// shape is then what it was in the golden run, too.
 		runs[name].WaitFor("the snapshot's offset", func() bool {
-			bs := runs[name].Batches()
-			v, ok := bs[len(bs)-1].Offsets[0].Position.Lookup("snapshot_completed")
-			return ok && v.Bool()
+			return slices.ContainsFunc(runs[name].Batches(), func(b connectors.Batch) bool {
+				v, ok := b.Offsets[0].Position.Lookup("snapshot_completed")
+				return ok && v.Bool()
+			})
 		})
 		runs[name].Stop()
 		got[name] = runs[name].Records()
@@ -206,6 +235,11 @@ func TestGoldenRecords(t *testing.T) {
 				return len(rs) > 0 && rs[len(rs)-1].Value.IsNull() && rs[len(rs)-1].Key.Get("id").Int() == 2
 			}
 			late := on(r.Records(), name+".inv.late")
+			if name == "pgmisc" {
+				if tx := on(r.Records(), "pgmisc.transaction"); len(tx) < 74 || tx[73].Value.Get("status").Str() != "END" {
+					return false // the last insert's transaction ends behind it
+				}
+			}
 			return len(late) > 0 && late[len(late)-1].Key.Get("id").Int() == 1000
 		})
 		r.Stop()
@@ -290,6 +324,12 @@ func compareGolden(t *testing.T, name string, records []schema.Record, conf map[
 			}
 			expect = append(expect, g)
 		}
+		if strings.HasPrefix(topic, "__debezium-heartbeat.") && len(got[topic]) > 0 { // how many there are is a matter of time
+			for len(got[topic]) < len(expect) {
+				got[topic] = append(got[topic], got[topic][0])
+			}
+			got[topic] = got[topic][:len(expect)]
+		}
 		if len(got[topic]) != len(expect) {
 			t.Errorf("%s: %d records, want %d", topic, len(got[topic]), len(expect))
 		}
@@ -322,7 +362,7 @@ func compareGolden(t *testing.T, name string, records []schema.Record, conf map[
 		}
 	}
 	t.Logf("%s.jsonl: %d records, %d compared whole, %d skipped (partitioned table's root); no column is skipped; differences: %v", name, listed, compared, skipped, touched)
-	if compared != listed-skipped || listed != map[string]int{"pgdefault": 85, "pgnoschema": 85, "pgconnect": 85, "pgnano": 23, "pgiso": 18}[name] {
+	if compared != listed-skipped || listed != map[string]int{"pgdefault": 85, "pgnoschema": 85, "pgconnect": 85, "pgnano": 23, "pgiso": 18, "pgmisc": 152}[name] {
 		t.Errorf("%d of %d records compared, %d skipped", compared, listed, skipped)
 	}
 }

@@ -87,7 +87,7 @@ var (
 	keyMaxQueueSize                       = cdc.KeyMaxQueueSize
 	keyPollInterval                       = cdc.KeyPollInterval
 	keyMaxQueueSizeInBytes                = cdc.KeyMaxQueueSizeInBytes
-	keyProvideTransactionMetadata         = config.Key[bool]{Name: "provide.transaction.metadata", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.NotTrue("transaction metadata"),
+	keyProvideTransactionMetadata         = config.Key[bool]{Name: "provide.transaction.metadata", Importance: config.Low, Group: groupConnector, Width: config.Short,
 		Doc: "Send the beginnings and ends of transactions to a topic, and number each change in its own."}
 	keySnapshotDelay                 = cdc.KeySnapshotDelay
 	keyStreamingDelay                = cdc.KeyStreamingDelay

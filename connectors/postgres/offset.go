@@ -38,6 +38,10 @@ type position struct {
 	foreignXID int64
 	foreignRow lsn
 
+	// How far the transaction that commits there was numbered; of none where it was not
+	// told of.
+	tx cdc.TxState
+
 	snapshot bool // a snapshot was begun and not finished: it must be read again
 
 	// What Debezium's readers find beside it.
@@ -72,7 +76,7 @@ func (p position) value() schema.Value {
 	if p.xid != 0 {
 		v = v.Set(offXID, schema.Int64Value(p.xid))
 	}
-	return v.Set(offMicros, schema.Int64Value(p.micros)).Set(offEvents, schema.Int64Value(p.events)).Value()
+	return p.tx.Store(v.Set(offMicros, schema.Int64Value(p.micros)).Set(offEvents, schema.Int64Value(p.events))).Value()
 }
 
 func int64Of(l lsn) schema.Value { return schema.Int64Value(int64(l)) }
@@ -89,7 +93,7 @@ func parsePosition(v schema.Value) (p position, ok bool, err error) {
 	p.last, p.message = lsn(last), cdc.Text(v, offMessage)
 	p.micros, _ = cdc.Int(v, offMicros)
 	p.xid, _ = cdc.Int(v, offXID)
-	p.commit = p.last
+	p.commit, p.tx = p.last, cdc.StoredTx(v)
 	if snap := cdc.Text(v, offSnapshot); snap != "" || cdc.True(v, offSnapshot) {
 		p.snapshot = !cdc.True(v, offCompleted) && !cdc.True(v, offLastRecord)
 		p.message = ""
@@ -162,7 +166,7 @@ var (
 	offsetTruth     = offsetType{"true or false", func(v schema.Value) bool { return v.Kind() == schema.Bool }}
 	offsetTypes     = map[string]offsetType{
 		offLSN: offsetNumber, offProc: offsetNumber, offCommit: offsetNumber, offXID: offsetNumber, offEvents: offsetNumber, offMicros: offsetAnyNumber,
-		offMessage: offsetText, offLastRecord: offsetTruth, offCompleted: offsetTruth,
+		cdc.TxKey: offsetText, offMessage: offsetText, offLastRecord: offsetTruth, offCompleted: offsetTruth,
 		offSnapshot: {"a text, true or false", func(v schema.Value) bool { return offsetText.is(v) || offsetTruth.is(v) }},
 	}
 )

@@ -93,7 +93,9 @@ func (s *settings) compile(rel *relation, cat *described, types map[uint32]*type
 					col.decode = s.changeText(full, m.length, col.decode)
 				}
 				col.held = s.held(sc)
-				if m.binary {
+				if m.binary && s.binary == cdc.BinaryHex {
+					col.held = schema.StringValue(string(s.placeholder)) // as it is, which no hex text is
+				} else if m.binary {
 					col.held = s.binary.Value(&schema.Arena{}, s.placeholder)
 				}
 				if _, hasDefault := sc.Default(); !sc.Optional() && !hasDefault {
@@ -104,7 +106,7 @@ func (s *settings) compile(rel *relation, cat *described, types map[uint32]*type
 		}
 		t.columns = append(t.columns, col)
 	}
-	t.Topic = s.naming.Topic(rel.schema, rel.name)
+	t.Topic, t.Name = s.naming.Topic(rel.schema, rel.name), t.String()
 	name := s.naming.Schemas.Name(t.Topic)
 	if t.Layout, err = envelope.NewLayout(name, fields, source); err != nil {
 		return nil, nil, fmt.Errorf("table %s: %w", t, err)

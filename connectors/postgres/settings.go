@@ -23,9 +23,10 @@ var (
 	keyMoneyDigits      = config.Key[int32]{Name: "money.fraction.digits", Default: 2, Internal: true, Doc: "Digits behind the point of MONEY.", Check: config.Between[int32](0, 18)}
 	keyOffsetMismatch   = config.Key[string]{Name: "offset.mismatch.strategy", Default: "fail", Internal: true, Doc: "What to do when the slot is ahead of the stored position, so that changes between them are gone: fail, trust_offset (the same), no_validation, trust_slot and trust_greater_lsn (go on behind the gap, with a warning).", Check: config.OneOf("fail", "no_validation", "trust_offset", "trust_slot", "trust_greater_lsn")}
 	keySkipUnchanged    = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs REPLICA IDENTITY FULL."}
+	keyTopicTransaction = config.Key[string]{Name: "topic.transaction", Default: "transaction", Internal: true, Doc: "Last part of the name of the topic that provide.transaction.metadata fills.", Check: config.NonEmpty}
 	keyHeartbeatPrefix2 = config.Key[string]{Name: "topic.heartbeat.prefix", Internal: true, Doc: "Older name of heartbeat.topics.prefix."}
 
-	internalKeys = []config.Field{keyReadOnly, keyTopicDelimiter, keyFieldAdjust, keyMoneyDigits, keyOffsetMismatch, keySkipUnchanged, keyHeartbeatPrefix2}
+	internalKeys = []config.Field{keyReadOnly, keyTopicDelimiter, keyFieldAdjust, keyMoneyDigits, keyOffsetMismatch, keySkipUnchanged, keyTopicTransaction, keyHeartbeatPrefix2}
 )
 
 // ignored are the settings that existing configurations hold and that have no
@@ -53,7 +54,6 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	keySchemaRefreshMode.Name:                                   "a table's shape is the one that the stream announces",
 
 	keyReadOnly.Name:                         "signals alone would write to the database",
-	"topic.transaction":                      "there is no transaction metadata",
 	"event.converting.failure.handling.mode": "event.processing.failure.handling.mode says it",
 })
 
@@ -193,6 +193,7 @@ type settings struct {
 	maxQueueBytes       int
 	retry               bool
 
+	txTopic         string // of transactions' metadata; empty: none is sent
 	heartbeat       time.Duration
 	heartbeatTopic  string
 	heartbeatAction string
@@ -285,6 +286,9 @@ func parse(v config.Values) (*settings, []*config.Error) {
 	s.naming = cdc.Naming{Prefix: s.prefix, Delimiter: keyTopicDelimiter.Get(v)}
 	s.naming.Schemas, _ = envelope.ParseAdjuster(keySchemaNameAdjustmentMode.Get(v))
 	s.naming.Fields, _ = envelope.ParseAdjuster(keyFieldAdjust.Get(v))
+	if keyProvideTransactionMetadata.Get(v) {
+		s.txTopic = s.naming.Topic(keyTopicTransaction.Get(v))
+	}
 	heartbeats := keyHeartbeatTopicsPrefix.Get(v)
 	if keyHeartbeatPrefix2.Has(v) && !keyHeartbeatTopicsPrefix.Has(v) {
 		heartbeats = keyHeartbeatPrefix2.Get(v)

@@ -100,6 +100,9 @@ func (c *clock) reset() { c.n = 0 }
 
 var messageKey = schema.NewStruct("io.debezium.connector.postgresql.MessageKey").Version(1).Field("prefix", schema.OptionalString).Build()
 
+// messageCollection is how the metadata of transactions calls logical messages.
+const messageCollection = "message"
+
 // A messageLayout makes the records of logical messages, whose content comes in the
 // form of binary.handling.mode.
 type messageLayout struct {
@@ -119,13 +122,13 @@ func (s *settings) newMessageLayout() messageLayout {
 }
 
 // record makes a message's record; content may be kept.
-func (l *messageLayout) record(a *schema.Arena, prefix string, content []byte, source schema.Value, at envelope.Moment) schema.Record {
+func (l *messageLayout) record(a *schema.Arena, prefix string, content []byte, source, tx schema.Value, at envelope.Moment) schema.Record {
 	name := schema.StringValue(prefix)
 	return schema.Record{
 		Topic: l.topic, Partition: schema.NoPartition, Timestamp: schema.NoTimestamp,
 		KeySchema: messageKey, Key: schema.StructValue(messageKey, []schema.Value{name}),
 		ValueSchema: l.value,
-		Value: schema.StructValue(l.value, []schema.Value{envelope.OpMessage, at.Millis, source, {},
+		Value: schema.StructValue(l.value, []schema.Value{envelope.OpMessage, at.Millis, source, tx,
 			schema.StructValue(l.block, []schema.Value{name, l.mode.Value(a, content)})}),
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pglogrepl"
@@ -160,6 +161,9 @@ func (r *reader) report() error {
 // flush puts the batch in the making and the position into the queue, and answers
 // the server while there is no room.
 func (r *reader) flush(ctx context.Context) error {
+	if r.inTx && r.pos.commit == r.commit {
+		r.pos.tx = r.events.Tx.State()
+	}
 	records, bytes := r.build.Take()
 	b := connectors.Batch{
 		Records: records,
@@ -243,12 +247,19 @@ func (r *reader) message(ctx context.Context, at lsn, b []byte) error {
 	case msgBegin:
 		r.commit, r.micros, r.xid = lsn(c.u64()), int64(c.u64())+pgEpoch, int64(c.u32())
 		r.inTx, r.ordinal = true, 0
+		if c.bad {
+			return errShort
+		}
 		r.block.begin(r.micros, r.xid, r.last)
+		return r.begins(ctx, at)
 	case msgCommit:
 		c.u8()
 		commit, end := lsn(c.u64()), lsn(c.u64())
 		if c.bad {
 			return errShort
+		}
+		if err := r.ends(ctx, at); err != nil {
+			return err
 		}
 		r.inTx, r.last = false, commit
 		if end > r.pos.commit {
@@ -269,6 +280,56 @@ func (r *reader) message(ctx context.Context, at lsn, b []byte) error {
 		return errShort
 	}
 	return nil
+}
+
+// begins tells that a transaction begins, where that is asked for and was not told
+// before. The position then lies within the transaction, before its first row.
+func (r *reader) begins(ctx context.Context, at lsn) error {
+	tx := r.events.Tx
+	if tx == nil || r.commit < r.resume.commit {
+		return nil
+	}
+	own := r.commit == r.resume.commit && r.resume.tx.ID != ""
+	if own || r.resume.foreignXID != 0 && r.xid == r.resume.foreignXID && r.resume.tx.ID != "" {
+		tx.Resume(r.resume.tx)
+		return nil
+	}
+	if err := r.room(ctx, 0); err != nil {
+		return err
+	}
+	tx.Begin(r.build, r.txID(at), r.micros/1000)
+	r.build.Grow(rowOverhead)
+	if r.commit != r.resume.commit || r.resume.events == 0 { // else rows of it are done already
+		r.moved(at, "BEGIN")
+	}
+	return nil
+}
+
+// ends tells that the open transaction ends, where its beginning was told.
+func (r *reader) ends(ctx context.Context, at lsn) error {
+	if !r.events.Tx.Open() {
+		return nil
+	}
+	if err := r.room(ctx, 0); err != nil {
+		return err
+	}
+	r.events.Tx.End(r.build, r.txID(at), r.micros/1000)
+	r.build.Grow(rowOverhead)
+	return nil
+}
+
+// txID is how Debezium calls a transaction in what it sends at an LSN.
+func (r *reader) txID(at lsn) string {
+	var b [48]byte
+	return string(strconv.AppendUint(append(strconv.AppendInt(b[:0], r.xid, 10), ':'), uint64(at), 10))
+}
+
+// blockID is the same for the events' own block, null where none is sent.
+func (r *reader) blockID(at lsn) schema.Value {
+	if !r.events.Tx.Open() {
+		return schema.Value{}
+	}
+	return schema.StringValue(r.txID(at))
 }
 
 // done reports whether the message just counted is in the log already.
@@ -346,7 +407,7 @@ func (r *reader) decode(t *table, at lsn, kind byte, c *cursor) error {
 		r.t.warnLossy(t, lost)
 		before = v
 	}
-	ch := cdc.Change{Table: &t.Table, Source: r.block.at(a, t.schemaValue, t.nameValue, at), At: r.clock.moment()}
+	ch := cdc.Change{Table: &t.Table, Source: r.block.at(a, t.schemaValue, t.nameValue, at), At: r.clock.moment(), TxID: r.blockID(at)}
 	if kind == msgDelete {
 		if before.IsNull() {
 			return fmt.Errorf("table %s: a delete without its row", t)
@@ -408,7 +469,7 @@ func (r *reader) truncate(ctx context.Context, at lsn, c *cursor) error {
 		if t == nil {
 			continue
 		}
-		r.events.Truncate(&cdc.Change{Table: &t.Table, Source: r.block.at(&r.build.Arena, t.schemaValue, t.nameValue, at), At: r.clock.moment()})
+		r.events.Truncate(&cdc.Change{Table: &t.Table, Source: r.block.at(&r.build.Arena, t.schemaValue, t.nameValue, at), At: r.clock.moment(), TxID: r.blockID(at)})
 		r.build.Grow(rowOverhead)
 	}
 	if c.bad {
@@ -444,7 +505,11 @@ func (r *reader) logical(ctx context.Context, at lsn, c *cursor) error {
 		}
 		empty := schema.StringValue("")
 		a := &r.build.Arena
-		r.build.Add(r.t.messages.record(a, prefix, a.Copy(content), r.block.at(a, empty, empty, at), r.clock.moment()))
+		var tx schema.Value
+		if inTx {
+			tx = r.events.Tx.Number(a, r.blockID(at), messageCollection)
+		}
+		r.build.Add(r.t.messages.record(a, prefix, a.Copy(content), r.block.at(a, empty, empty, at), tx, r.clock.moment()))
 		r.build.Grow(len(content) + rowOverhead)
 	}
 	if inTx {

@@ -46,7 +46,11 @@ func newTask(cc connectors.Context, v config.Values) (connectors.SourceTask, err
 }
 
 func (t *task) newEvents(b *cdc.Builder) cdc.Events {
-	return cdc.Events{Tombstones: t.s.tombstones, Skip: t.s.skip, Context: t.headers, Out: b}
+	e := cdc.Events{Tombstones: t.s.tombstones, Skip: t.s.skip, Context: t.headers, Out: b}
+	if t.s.txTopic != "" {
+		e.Tx = cdc.NewTransactions(t.s.txTopic)
+	}
+	return e
 }
 
 // Run reads until ctx ends. The goroutine that calls it owns the connections; another
