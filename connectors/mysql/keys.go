@@ -5,84 +5,267 @@ import (
 
 	"millrace/connectors/cdc"
 	"millrace/schema/config"
-	"millrace/schema/envelope"
 )
 
-// The headings under which forms show the settings.
+// The headings under which forms show the settings, as Debezium has them.
 const (
 	groupMySQL     = "MySQL"
 	groupConnector = cdc.GroupConnector
+	groupHistory   = "History Storage"
 	groupEvents    = cdc.GroupEvents
 )
 
-var (
-	snapshotModes = []string{"always", "initial", "initial_only", "no_data", "when_needed", "recovery", "schema_only", "schema_only_recovery", "never"}
-	lockingModes  = []string{"minimal", "minimal_percona", "minimal_percona_no_table_locks", "minimal_at_least_once", "extended", "none"}
-	timeModes     = []string{"adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"}
-	sslModes      = []string{"disabled", "preferred", "required", "verify_ca", "verify_identity"}
-	unsignedModes = []string{"long", "precise", "string"}
-)
-
-// The settings, in the order of listings. Their types, defaults, importance and widths
-// are Debezium's.
+// The settings of both connectors, in the order of listings. Their types, defaults,
+// importance and widths are Debezium's. What a value of them cannot do here its Check
+// refuses, and what has no meaning at all is in ignored.
 var (
 	keyTopicPrefix = config.Key[string]{Name: "topic.prefix", Importance: config.High, Group: groupMySQL, Width: config.MediumW,
 		Doc: "Names this server in everything that is sent: topics are called <prefix>.<database>.<table>, and the stored position belongs to it. Letters, digits, dots, hyphens and underscores. Must differ from every other connector's."}
 	keyDatabaseHostname = config.Key[string]{Name: "database.hostname", Importance: config.High, Group: groupMySQL, Width: config.MediumW,
-		Doc: "Host name or address of the database server."}
+		Doc: "Host name or address of the server."}
 	keyDatabasePort = config.Key[int32]{Name: "database.port", Default: 3306, Importance: config.High, Group: groupMySQL, Width: config.Short, Check: config.Between[int32](1, 65535),
-		Doc: "Port of the database server."}
+		Doc: "Port of the server."}
 	keyDatabaseUser = config.Key[string]{Name: "database.user", Importance: config.High, Group: groupMySQL, Width: config.Short,
-		Doc: "User to connect as. It needs the rights SELECT, RELOAD, SHOW DATABASES, REPLICATION SLAVE and REPLICATION CLIENT."}
+		Doc: "User to connect as. It needs REPLICATION SLAVE and REPLICATION CLIENT, SELECT on the captured tables, and for snapshots RELOAD or LOCK TABLES."}
 	keyDatabasePassword = config.Key[config.Password]{Name: "database.password", Importance: config.High, Group: groupMySQL, Width: config.Short,
 		Doc: "The user's password."}
-	keyDatabaseServerID = config.Key[int64]{Name: "database.server.id", Importance: config.High, Group: groupMySQL, Width: config.Long, NullDefault: true, Check: config.Between[int64](1, 1<<32-1),
-		Doc: "Number that this reader of the binary log has among all replicas of the server; it must be unique. Not given: one between 5400 and 6400 by chance."}
-	keyDatabaseSSLMode = config.Key[string]{Name: "database.ssl.mode", Default: "preferred", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW, Check: config.OneOf(sslModes...), Recommend: cdc.Recommend(sslModes...),
-		Doc: "Whether to use TLS: disabled, preferred, required, verify_ca (the certificate must be good), verify_identity (the host name, too)."}
-	keyConnectTimeout = config.Key[time.Duration]{Name: "connect.timeout.ms", Default: 30000 * time.Millisecond, As: config.IntType, Importance: config.Medium, Group: groupMySQL, Width: config.Short, Check: cdc.AtLeastZero,
-		Doc: "Milliseconds that connecting may take."}
-	keyConnectKeepAliveInterval = config.Key[time.Duration]{Name: "connect.keep.alive.interval.ms", Default: 60000 * time.Millisecond, Importance: config.Low, Group: groupMySQL, Width: config.Short, Check: cdc.AtLeastZero,
-		Doc: "Milliseconds without a sign of life of the server after which the connection is taken for lost."}
-	keyDatabaseIncludeList = config.Key[[]string]{Name: "database.include.list", Importance: config.High, Group: groupEvents, Width: config.Long, Check: cdc.PatternList,
+	keyDatabaseQueryTimeout = config.Key[time.Duration]{Name: "database.query.timeout.ms", Default: 600000 * time.Millisecond, As: config.IntType, Importance: config.Low, Group: groupMySQL, Check: cdc.AtLeastZero,
+		Doc: "Longest time of one query of the catalogs, in milliseconds; 0 sets no limit. Reading a table in a snapshot has none."}
+	keyDatabaseInitialStatements = config.Key[string]{Name: "database.initial.statements", Importance: config.Low, Group: groupMySQL, Width: config.Long,
+		Doc: "SQL to run on every connection for queries once it stands, separated by semicolons; two semicolons are one of a statement's own."}
+	keyDatabaseServerID = config.Key[int64]{Name: "database.server.id", NullDefault: true, Importance: config.High, Group: groupMySQL, Width: config.Long, Check: config.Between[int64](1, 1<<32-1),
+		Doc: "Number under which the connector reads the binary log, as a replica does. Must differ from those of all servers, replicas and other connectors."}
+	keyDatabaseServerIDOffset = config.Key[int64]{Name: "database.server.id.offset", Default: 10000, Importance: config.High, Group: groupMySQL, Width: config.Long,
+		Doc: "What Java adds to that number for further connections."}
+	keyDatabaseSslKeystore = config.Key[string]{Name: "database.ssl.keystore", Importance: config.Medium, Group: groupMySQL, Width: config.Long,
+		Doc: "File with the client's key and certificate: a JKS or PKCS12 store, or PEM."}
+	keyDatabaseSslKeystorePassword = config.Key[config.Password]{Name: "database.ssl.keystore.password", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW,
+		Doc: "Password of the key store and its key."}
+	keyDatabaseSslTruststore = config.Key[string]{Name: "database.ssl.truststore", Importance: config.Medium, Group: groupMySQL, Width: config.Long,
+		Doc: "File with the certificates of trusted authorities: a JKS or PKCS12 store, or PEM. Without one, the system's authorities are trusted."}
+	keyDatabaseSslTruststorePassword = config.Key[config.Password]{Name: "database.ssl.truststore.password", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW,
+		Doc: "Password of the trust store."}
+	keyDatabaseJdbcDriver = config.Key[config.Class]{Name: "database.jdbc.driver", Default: "com.mysql.cj.jdbc.Driver", Importance: config.Low, Group: groupMySQL, Width: config.MediumW,
+		Doc: "Java class of the driver. Has no meaning here."}
+	keyDatabaseProtocol = config.Key[string]{Name: "database.protocol", Default: "jdbc:mysql", Importance: config.Low, Group: groupMySQL, Width: config.MediumW,
+		Doc: "Java's name of the protocol. Has no meaning here."}
+	keyDatabaseSslMode = config.Key[string]{Name: "database.ssl.mode", Default: "preferred", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW, Check: config.OneOf(sslModes...), Recommend: cdc.Recommend(sslModes[:5]...),
+		Doc: "Whether to use TLS: disabled; preferred (where the server has it); required; verify_ca (its certificate must be good); verify_identity (the host name, too)."}
+	keyEventProcessingFailureHandlingMode = cdc.KeyEventProcessingFailureHandlingMode
+	keyMaxBatchSize                       = cdc.KeyMaxBatchSize
+	keyMaxQueueSize                       = cdc.KeyMaxQueueSize
+	keyPollInterval                       = cdc.KeyPollInterval
+	keyMaxQueueSizeInBytes                = cdc.KeyMaxQueueSizeInBytes
+	keyProvideTransactionMetadata         = config.Key[bool]{Name: "provide.transaction.metadata", Importance: config.Low, Group: groupConnector, Width: config.Short,
+		Doc: "Send the beginnings and ends of transactions to the topic <topic.prefix>.transaction, and number each change in its own."}
+	keySkippedOperations = config.Key[[]string]{Name: "skipped.operations", Default: []string{"t"}, Importance: config.Low, Group: groupConnector, Width: config.Short, Check: func(l []string) error { _, err := cdc.ParseOperations(l); return err },
+		Doc: "Operations that are not sent: c, u, d, t (truncate), or none."}
+	keySnapshotDelay                 = cdc.KeySnapshotDelay
+	keyStreamingDelay                = cdc.KeyStreamingDelay
+	keySnapshotIncludeCollectionList = cdc.KeySnapshotIncludeCollectionList
+	keySnapshotFetchSize             = config.Key[int32]{Name: "snapshot.fetch.size", NullDefault: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+		Doc: "Rows of one fetch. A snapshot's rows are read as the server sends them here."}
+	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.OneThread,
+		Doc: "Connections that read a snapshot side by side."}
+	keySnapshotMaxThreadsMultiplier = config.Key[int32]{Name: "snapshot.max.threads.multiplier", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short,
+		Doc: "Parts of a table per such connection."}
+	keyLegacySnapshotMaxThreads         = cdc.KeyLegacySnapshotMaxThreads
+	keyInternalLegacySnapshotMaxThreads = config.Key[bool]{Name: "internal.legacy.snapshot.max.threads", Importance: config.Low, Group: groupConnector, Order: 14, Width: config.Short,
+		Doc: "Java's older way of sharing a snapshot out among threads."}
+	keySnapshotModeCustomName                     = cdc.KeySnapshotModeCustomName
+	keySnapshotModeConfigurationBasedSnapshotData = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.data", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+		Doc: "With snapshot.mode=configuration_based: read the tables' rows."}
+	keySnapshotModeConfigurationBasedSnapshotSchema = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.schema", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+		Doc: "With snapshot.mode=configuration_based: read the tables' definitions."}
+	keySnapshotModeConfigurationBasedStartStream = config.Key[bool]{Name: "snapshot.mode.configuration.based.start.stream", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+		Doc: "With snapshot.mode=configuration_based: read the changes."}
+	keySnapshotModeConfigurationBasedSnapshotOnSchemaError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.schema.error", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+		Doc: "With snapshot.mode=configuration_based: read the definitions again when the history is lost."}
+	keySnapshotModeConfigurationBasedSnapshotOnDataError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.data.error", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+		Doc: "With snapshot.mode=configuration_based: read the rows again when the stored position is no longer in the server's logs."}
+	keyRetriableRestartConnectorWait           = cdc.KeyRetriableRestartConnectorWait
+	keyQueryFetchSize                          = cdc.KeyQueryFetchSize
+	keyErrorsMaxRetries                        = cdc.KeyErrorsMaxRetries
+	keyIncrementalSnapshotWatermarkingStrategy = cdc.KeyIncrementalSnapshotWatermarkingStrategy
+	keyInternalLogPositionCheckEnable          = config.Key[bool]{Name: "internal.log.position.check.enable", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+		Doc: "Look whether the server still has the stored position. It is always done here."}
+	keyInternalAdvancedMetricsEnable                      = cdc.KeyInternalAdvancedMetricsEnable
+	keyConnectionValidationTimeout                        = cdc.KeyConnectionValidationTimeout
+	keyExecutorShutdownTimeout                            = cdc.KeyExecutorShutdownTimeout
+	keyOpenlineageIntegrationEnabled                      = cdc.KeyOpenlineageIntegrationEnabled
+	keyOpenlineageIntegrationConfigFilePath               = cdc.KeyOpenlineageIntegrationConfigFilePath
+	keyOpenlineageIntegrationJobNamespace                 = cdc.KeyOpenlineageIntegrationJobNamespace
+	keyOpenlineageIntegrationJobDescription               = cdc.KeyOpenlineageIntegrationJobDescription
+	keyOpenlineageIntegrationJobTags                      = cdc.KeyOpenlineageIntegrationJobTags
+	keyOpenlineageIntegrationJobOwners                    = cdc.KeyOpenlineageIntegrationJobOwners
+	keyOpenlineageIntegrationDatasetKafkaBootstrapServers = cdc.KeyOpenlineageIntegrationDatasetKafkaBootstrapServers
+	keyExtendedHeadersEnabled                             = cdc.KeyExtendedHeadersEnabled
+	keyGuardrailCollectionsMax                            = cdc.KeyGuardrailCollectionsMax
+	keyGuardrailCollectionsLimitAction                    = cdc.KeyGuardrailCollectionsLimitAction
+	keyCustomSanitizePattern                              = cdc.KeyCustomSanitizePattern
+	keyStatisticsMetricsEnabled                           = config.Key[bool]{Name: "statistics.metrics.enabled", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.Short,
+		Doc: "Statistics in JMX metrics."}
+	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.DecimalModes...), Recommend: cdc.Recommend(cdc.DecimalModes...),
+		Doc: "How DECIMAL is sent: precise (Decimal), string, or double, which may round."}
+	keySnapshotLockTimeout = config.Key[time.Duration]{Name: "snapshot.lock.timeout.ms", Default: 10000 * time.Millisecond, Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: cdc.AtLeastZero,
+		Doc: "Milliseconds to wait for a snapshot's locks."}
+	keyMemoryManagementSchemasClass = cdc.KeyMemoryManagementSchemasClass
+	keyMemoryManagementTablesClass  = cdc.KeyMemoryManagementTablesClass
+	keyConnectTimeout               = config.Key[time.Duration]{Name: "connect.timeout.ms", Default: 30000 * time.Millisecond, As: config.IntType, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast(time.Millisecond),
+		Doc: "Milliseconds that reaching the server and logging in may take."}
+	keyConnectKeepAlive = config.Key[bool]{Name: "connect.keep.alive", Default: true, Importance: config.Low, Group: groupConnector, Width: config.Short,
+		Doc: "Whether TCP keeps idle connections alive, and a lost connection to the binary log is replaced at once."}
+	keyConnectKeepAliveInterval = config.Key[time.Duration]{Name: "connect.keep.alive.interval.ms", Default: 60000 * time.Millisecond, Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.AtLeast(time.Millisecond),
+		Doc: "A connection to the binary log on which nothing came for so many milliseconds, not even the server's heartbeat, is taken for lost."}
+	keyUseNongracefulDisconnect = config.Key[bool]{Name: "use.nongraceful.disconnect", Importance: config.Medium, Group: groupConnector, Width: config.Short,
+		Doc: "How Java closes a connection."}
+	keyBinlogNetWriteTimeout = config.Key[int64]{Name: "binlog.net.write.timeout", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.Between[int64](0, 31536000),
+		Doc: "Seconds that the server waits for us to take an event before it ends the connection; 0: ten minutes, or the server's own value where that is longer."}
+	keyBinlogNetReadTimeout = config.Key[int64]{Name: "binlog.net.read.timeout", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.Between[int64](0, 31536000),
+		Doc: "The server's net_read_timeout of that connection, in seconds; 0: the server's own value."}
+	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: supportedSnapshotMode, Recommend: cdc.Recommend(snapshotModes...),
+		Doc: "initial reads definitions and rows once, before the changes; no_data definitions only; always reads all at each start; initial_only stops behind the rows; when_needed reads anew when the stored position is no longer in the server's logs; recovery rebuilds a lost schema history from the definitions as they are now; configuration_based does what snapshot.mode.configuration.based.* say."}
+	keySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"select_all"}, "custom"), Recommend: cdc.Recommend("select_all"),
+		Doc: "How the snapshot's queries are made: select_all."}
+	keySnapshotQueryModeCustomName = cdc.KeySnapshotQueryModeCustomName
+	keyBigintUnsignedHandlingMode  = config.Key[string]{Name: "bigint.unsigned.handling.mode", Default: "long", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf("long", "precise"), Recommend: cdc.Recommend("long", "precise"),
+		Doc: "How BIGINT UNSIGNED is sent: long (values above 9223372036854775807 come out negative) or precise (Decimal)."}
+	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive_time_microseconds", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.Supported(timeModes, "adaptive"), Recommend: cdc.Recommend(timeModes...),
+		Doc: "How dates and times without zone are sent: adaptive_time_microseconds (unit by the column's precision, TIME in microseconds), connect (milliseconds), isostring, microseconds, nanoseconds."}
+	keyEnableTimeAdjuster = config.Key[bool]{Name: "enable.time.adjuster", Default: true, Importance: config.Low, Group: groupConnector, Width: config.Short,
+		Doc: "Take years below 100 in dates for years from 1970 to 2069."}
+	keySchemaNameAdjustmentMode   = cdc.KeySchemaNameAdjustmentMode
+	keyMinRowCountToStreamResults = config.Key[int32]{Name: "min.row.count.to.stream.results", Default: 1000, Importance: config.Low, Group: groupConnector, Width: config.MediumW,
+		Doc: "Rows from which on Java reads a table's rows one by one. It is always done here."}
+	keyIncrementalSnapshotChunkSize          = cdc.KeyIncrementalSnapshotChunkSize
+	keyIncrementalSnapshotAllowSchemaChanges = config.Key[bool]{Name: "incremental.snapshot.allow.schema.changes", Importance: config.Low, Group: groupConnector, Width: config.Short,
+		Doc: "Let definitions change while an incremental snapshot runs."}
+	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported(lockingModes, "custom"), Recommend: cdc.Recommend(lockingModes...),
+		Doc: "minimal takes a lock only while position and definitions are read; extended holds it while rows are read, too; none takes none; minimal_at_least_once reads rows without one transaction; minimal_percona and minimal_percona_no_table_locks use the locks for backups of Percona's server."}
+	keyDdlParserType = config.Key[string]{Name: "ddl.parser.type", Default: "default", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf("default", "legacy"), Recommend: cdc.Recommend("default", "legacy"),
+		Doc: "Which of Java's parsers reads DDL. There is one here."}
+	keySchemaHistoryInternal = config.Key[config.Class]{Name: "schema.history.internal", Default: kafkaHistory, Importance: config.Low, Group: groupHistory, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: supportedHistory,
+		Doc: "Where the history of the tables' definitions is kept: the class KafkaSchemaHistory stands for a topic, FileSchemaHistory for a file."}
+	keySchemaHistorySkipUnparseable = config.Key[bool]{Name: "schema.history.internal.skip.unparseable.ddl", Importance: config.Low, Group: groupHistory, Width: config.Short,
+		Doc: "Go on behind a statement that cannot be read, with a warning, instead of stopping. Rows of the tables that it changed may then come out wrong or stop the task."}
+	keySchemaHistoryCapturedTables = config.Key[bool]{Name: "schema.history.internal.store.only.captured.tables.ddl", Importance: config.Low, Group: groupHistory, Width: config.Short,
+		Doc: "Keep the definitions of captured tables alone. A table that is captured later then needs a new snapshot."}
+	keySchemaHistoryCapturedDatabases = config.Key[bool]{Name: "schema.history.internal.store.only.captured.databases.ddl", Importance: config.Low, Group: groupHistory, Width: config.Short,
+		Doc: "Keep the definitions of the tables of captured databases alone."}
+	keyConverters            = cdc.KeyConverters
+	keyPostProcessors        = cdc.KeyPostProcessors
+	keyTombstonesOnDelete    = cdc.KeyTombstonesOnDelete
+	keyHeartbeatInterval     = cdc.KeyHeartbeatInterval
+	keyHeartbeatTopicsPrefix = cdc.KeyHeartbeatTopicsPrefix
+	keySignalDataCollection  = config.Key[[]string]{Name: "signal.data.collection", Importance: config.Medium, Group: groupEvents, Width: config.MediumW, Check: cdc.NoList("signals"),
+		Doc: "Table in which rows ask for actions, such as an incremental snapshot."}
+	keySignalPollInterval = config.Key[int64]{Name: "signal.poll.interval.ms", Default: 5000, Importance: config.Medium, Group: groupEvents, Width: config.Short,
+		Doc: "How often to look for signals."}
+	keySignalEnabledChannels = config.Key[[]string]{Name: "signal.enabled.channels", Default: []string{"source"}, Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.OnlySource,
+		Doc: "Where signals come from."}
+	keyTopicNamingStrategy         = cdc.KeyTopicNamingStrategy
+	keyNotificationEnabledChannels = config.Key[[]string]{Name: "notification.enabled.channels", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.NoList("notifications"),
+		Doc: "Where notifications about snapshots go."}
+	keyNotificationSinkTopicName = config.Key[string]{Name: "notification.sink.topic.name", Importance: config.High, Group: groupEvents, Width: config.Long,
+		Doc: "Topic of the channel sink."}
+	keyTransactionMetadataFactory = cdc.KeyTransactionMetadataFactory
+	keyCustomMetricTags           = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+		Doc: "Tags of JMX names."}
+	keyColumnIncludeList                = cdc.KeyColumnIncludeList
+	keyColumnExcludeList                = cdc.KeyColumnExcludeList
+	keyTableIncludeList                 = cdc.KeyTableIncludeList
+	keyTableExcludeList                 = cdc.KeyTableExcludeList
+	keyMessageKeyColumns                = cdc.KeyMessageKeyColumns
+	keySnapshotSelectStatementOverrides = cdc.KeySnapshotSelectStatementOverrides
+	keyColumnMaskHashWithSalt           = cdc.KeyColumnMaskHashWithSalt
+	keyColumnMaskWithDChars             = cdc.KeyColumnMaskWithDChars
+	keyColumnTruncateToDChars           = cdc.KeyColumnTruncateToDChars
+	keyIncludeSchemaChanges             = config.Key[bool]{Name: "include.schema.changes", Default: true, Importance: config.Medium, Group: groupEvents, Width: config.Short,
+		Doc: "Send the statements that change captured tables to the topic <topic.prefix>."}
+	keyIncludeSchemaComments     = cdc.KeyIncludeSchemaComments
+	keyColumnPropagateSourceType = config.Key[[]string]{Name: "column.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.PatternList,
+		Doc: "Columns, as regular expressions of database.table.column, whose original type, length and scale become parameters of their schema."}
+	keyDatatypePropagateSourceType = config.Key[[]string]{Name: "datatype.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.PatternList,
+		Doc: "The same for columns of these types, as regular expressions of database.table.TYPE."}
+	keyInternalSnapshotScanAllColumnsForce = cdc.KeyInternalSnapshotScanAllColumnsForce
+	keySnapshotTablesOrderByRowCount       = cdc.KeySnapshotTablesOrderByRowCount
+	keyHeartbeatActionQuery                = cdc.KeyHeartbeatActionQuery
+	keyIncludeQuery                        = config.Key[bool]{Name: "include.query", Importance: config.Medium, Group: groupEvents, Width: config.Short,
+		Doc: "Put the text of the statement that changed a row into the source block. The server must log it: binlog_rows_query_log_events (MySQL), binlog_annotate_row_events (MariaDB)."}
+	keyTableIgnoreBuiltin = config.Key[bool]{Name: "table.ignore.builtin", Default: true, Importance: config.Low, Group: groupEvents, Width: config.Short, Dependents: []string{"database.include.list"},
+		Doc: "Leave out the tables of the server itself: mysql, performance_schema, sys, information_schema."}
+	keyDatabaseIncludeList = config.Key[[]string]{Name: "database.include.list", Importance: config.High, Group: groupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: cdc.PatternList,
 		Doc: "Databases to capture, as regular expressions. Not together with database.exclude.list."}
 	keyDatabaseExcludeList = config.Key[[]string]{Name: "database.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.PatternList,
 		Doc: "Databases to leave out, as regular expressions."}
-	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf(snapshotModes...), Recommend: cdc.Recommend(snapshotModes...),
-		Doc: "When tables are read as a whole."}
-	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf(lockingModes...), Recommend: cdc.Recommend(lockingModes...),
-		Doc: "What a snapshot locks."}
-	keySnapshotLockTimeout = config.Key[time.Duration]{Name: "snapshot.lock.timeout.ms", Default: 10000 * time.Millisecond, Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: cdc.AtLeastZero,
-		Doc: "Milliseconds to wait for a snapshot's locks."}
-	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf("precise", "double", "string"), Recommend: cdc.Recommend("precise", "double", "string"),
-		Doc: "What decimals become: precise numbers, doubles, or text."}
-	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive_time_microseconds", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW, Check: config.OneOf(timeModes...), Recommend: cdc.Recommend(timeModes...),
-		Doc: "What dates and times become."}
-	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.BinaryModes...), Recommend: cdc.Recommend(cdc.BinaryModes...),
-		Doc: "What binary values become: bytes, or text in base64, base64-url-safe or hex."}
-	keyBigintUnsignedHandlingMode = config.Key[string]{Name: "bigint.unsigned.handling.mode", Default: "long", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW, Check: config.OneOf(unsignedModes...), Recommend: cdc.Recommend("long", "precise"),
-		Doc: "What BIGINT UNSIGNED becomes: long (values from 2^63 on wrap to negative ones), precise, or string."}
-	keyIncludeQuery = config.Key[bool]{Name: "include.query", Importance: config.Medium, Group: groupMySQL, Width: config.Short,
-		Doc: "Put the statement that made a change into its source block, where the server logs it."}
-	keyIncludeSchemaChanges = config.Key[bool]{Name: "include.schema.changes", Default: true, Importance: config.Medium, Group: groupMySQL, Width: config.Short,
-		Doc: "Send statements that change tables to the topic <topic.prefix>."}
-	keySkippedOperations = config.Key[[]string]{Name: "skipped.operations", Default: []string{"t"}, Importance: config.Low, Group: groupConnector, Width: config.Short, Check: func(l []string) error { _, err := cdc.ParseOperations(l); return err },
-		Doc: "Operations that are not sent: c, u, d, t (truncate), or none."}
-	keyProvideTransactionMetadata = config.Key[bool]{Name: "provide.transaction.metadata", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.NotTrue("transaction metadata"),
-		Doc: "Send the beginnings and ends of transactions to a topic, and number each change in its own."}
-	keyTopicDelimiter = config.Key[string]{Name: "topic.delimiter", Default: ".", Internal: true, Doc: "Stands between the parts of a topic's name.", Check: config.NonEmpty}
-	keyFieldAdjust    = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: config.OneOf(envelope.AdjustModes...)}
-	keySkipUnchanged  = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column."}
+	keyBinlogBufferSize = config.Key[int32]{Name: "binlog.buffer.size", Importance: config.Medium, Group: groupEvents, Width: config.MediumW, Check: config.AtLeast[int32](0),
+		Doc: "Events that Java holds back until their transaction has ended."}
+	keyEventDeserializationFailureHandlingMode = config.Key[string]{Name: "event.deserialization.failure.handling.mode", Default: "fail", Importance: config.Medium, Group: groupEvents, Width: config.Short, Check: config.OneOf(cdc.FailureModes...), Recommend: cdc.Recommend(cdc.FailureModes...),
+		Doc: "Older name of event.processing.failure.handling.mode, which wins."}
+	keyInconsistentSchemaHandlingMode = config.Key[string]{Name: "inconsistent.schema.handling.mode", Default: "fail", Importance: config.Medium, Group: groupEvents, Width: config.Short, Check: config.OneOf(cdc.FailureModes...), Recommend: cdc.Recommend(cdc.FailureModes...),
+		Doc: "What happens with rows of a captured table whose definition is not in the history or does not fit them: fail stops the task, warn leaves them out with a warning, skip and ignore leave them out."}
+	keyGtidSourceFilterDmlEvents = config.Key[bool]{Name: "gtid.source.filter.dml.events", Default: true, Importance: config.Medium, Group: groupEvents, Width: config.Short,
+		Doc: "Leave out the rows of transactions whose origin gtid.source.includes or excludes leaves out."}
+	keyGtidIgnoreOnRecovery = config.Key[bool]{Name: "gtid.ignore.on.recovery", Importance: config.Low, Group: groupEvents, Width: config.Short,
+		Doc: "Go on by file and position at a start, also where the server has GTIDs."}
+	keyGtidSourceIncludes = config.Key[[]string]{Name: "gtid.source.includes", Importance: config.High, Group: groupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: cdc.PatternList,
+		Doc: "Origins (MySQL: server UUIDs; MariaDB: domain-server), as regular expressions, whose GTIDs count for the position. Not together with gtid.source.excludes."}
+	keyGtidSourceExcludes = config.Key[string]{Name: "gtid.source.excludes", Importance: config.Medium, Group: groupEvents, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: func(s string) error { _, err := cdc.ParsePatterns(s); return err },
+		Doc: "Origins whose GTIDs do not count."}
+	keySourceinfoStructMaker = config.Key[config.Class]{Name: "sourceinfo.struct.maker", Default: "io.debezium.connector.mysql.MySqlSourceInfoStructMaker", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+		Doc: "Java class that makes the source block."}
+)
 
-	definition = config.Define(
-		keyTopicPrefix, keyDatabaseHostname, keyDatabasePort, keyDatabaseUser, keyDatabasePassword, keyDatabaseServerID, keyDatabaseSSLMode,
-		keyConnectTimeout, keyConnectKeepAliveInterval, keyDatabaseIncludeList, keyDatabaseExcludeList, keySnapshotMode, keySnapshotLockingMode, keySnapshotLockTimeout,
-		keyDecimalHandlingMode, keyTimePrecisionMode, keyBinaryHandlingMode, keyBigintUnsignedHandlingMode, keyIncludeQuery, keyIncludeSchemaChanges,
-		keySkippedOperations, keyProvideTransactionMetadata, keyTopicDelimiter, keyFieldAdjust, keySkipUnchanged,
-		cdc.KeyTableIncludeList, cdc.KeyTableExcludeList, cdc.KeyColumnIncludeList, cdc.KeyColumnExcludeList, cdc.KeyMessageKeyColumns,
-		cdc.KeyEventProcessingFailureHandlingMode, cdc.KeyMaxBatchSize, cdc.KeyMaxQueueSize, cdc.KeyMaxQueueSizeInBytes, cdc.KeySnapshotDelay, cdc.KeyStreamingDelay,
-		cdc.KeySnapshotIncludeCollectionList, cdc.KeySnapshotSelectStatementOverrides, cdc.KeySnapshotTablesOrderByRowCount,
-		cdc.KeyExtendedHeadersEnabled, cdc.KeySchemaNameAdjustmentMode, cdc.KeyTombstonesOnDelete, cdc.KeyHeartbeatInterval, cdc.KeyHeartbeatTopicsPrefix,
-		cdc.KeyHeartbeatActionQuery, cdc.KeyIncludeSchemaComments, cdc.KeyErrorsMaxRetries, cdc.KeyConnectionValidationTimeout,
-	)
+// The settings that MariaDB's connector has otherwise.
+var (
+	keyMariaDBSslMode = config.Key[string]{Name: "database.ssl.mode", Default: "disable", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW, Check: config.OneOf(sslModes...), Recommend: cdc.Recommend(sslModes[5:]...),
+		Doc: "Whether to use TLS: disable; trust (without looking at the certificate); verify-ca (it must be good); verify-full (the host name, too). MySQL's names are taken, too."}
+	keyMariaDBSnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported(mariadbLockingModes, "custom"), Recommend: cdc.Recommend(mariadbLockingModes...),
+		Doc: "minimal takes a lock only while position and definitions are read; extended holds it while rows are read, too; none takes none; minimal_at_least_once reads rows without one transaction."}
+	keyMariaDBJdbcDriver = config.Key[config.Class]{Name: "database.jdbc.driver", Default: "org.mariadb.jdbc.Driver", Importance: config.Low, Group: groupMySQL, Width: config.MediumW,
+		Doc: "Java class of the driver. Has no meaning here."}
+	keyMariaDBProtocol = config.Key[string]{Name: "database.protocol", Default: "jdbc:mariadb", Importance: config.Low, Group: groupMySQL, Width: config.MediumW,
+		Doc: "Java's name of the protocol. Has no meaning here."}
+	keyMariaDBSourceinfoStructMaker = config.Key[config.Class]{Name: "sourceinfo.struct.maker", Default: "io.debezium.connector.mariadb.MariaDbSourceInfoStructMaker", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+		Doc: "Java class that makes the source block."}
+)
+
+// fields are the settings in the order of listings, with those that differ between the
+// connectors put in.
+func fields(driver, protocol, sslMode, locking, maker config.Field) []config.Field {
+	return []config.Field{
+		keyTopicPrefix, keyDatabaseHostname, keyDatabasePort, keyDatabaseUser, keyDatabasePassword, keyDatabaseQueryTimeout,
+		keyDatabaseInitialStatements, keyDatabaseServerID, keyDatabaseServerIDOffset, keyDatabaseSslKeystore, keyDatabaseSslKeystorePassword,
+		keyDatabaseSslTruststore, keyDatabaseSslTruststorePassword, driver, protocol, sslMode,
+		keyEventProcessingFailureHandlingMode, keyMaxBatchSize, keyMaxQueueSize, keyPollInterval, keyMaxQueueSizeInBytes, keyProvideTransactionMetadata,
+		keySkippedOperations, keySnapshotDelay, keyStreamingDelay, keySnapshotIncludeCollectionList, keySnapshotFetchSize, keySnapshotMaxThreads,
+		keySnapshotMaxThreadsMultiplier, keyLegacySnapshotMaxThreads, keyInternalLegacySnapshotMaxThreads, keySnapshotModeCustomName,
+		keySnapshotModeConfigurationBasedSnapshotData, keySnapshotModeConfigurationBasedSnapshotSchema, keySnapshotModeConfigurationBasedStartStream,
+		keySnapshotModeConfigurationBasedSnapshotOnSchemaError, keySnapshotModeConfigurationBasedSnapshotOnDataError, keyRetriableRestartConnectorWait,
+		keyQueryFetchSize, keyErrorsMaxRetries, keyIncrementalSnapshotWatermarkingStrategy, keyInternalLogPositionCheckEnable, keyInternalAdvancedMetricsEnable,
+		keyConnectionValidationTimeout, keyExecutorShutdownTimeout, keyOpenlineageIntegrationEnabled, keyOpenlineageIntegrationConfigFilePath,
+		keyOpenlineageIntegrationJobNamespace, keyOpenlineageIntegrationJobDescription, keyOpenlineageIntegrationJobTags, keyOpenlineageIntegrationJobOwners,
+		keyOpenlineageIntegrationDatasetKafkaBootstrapServers, keyExtendedHeadersEnabled, keyGuardrailCollectionsMax, keyGuardrailCollectionsLimitAction,
+		keyCustomSanitizePattern, keyStatisticsMetricsEnabled, keyDecimalHandlingMode, keySnapshotLockTimeout, keyMemoryManagementSchemasClass,
+		keyMemoryManagementTablesClass, keyConnectTimeout, keyConnectKeepAlive, keyConnectKeepAliveInterval, keyUseNongracefulDisconnect,
+		keyBinlogNetWriteTimeout, keyBinlogNetReadTimeout, keySnapshotMode, keySnapshotQueryMode, keySnapshotQueryModeCustomName, keyBigintUnsignedHandlingMode,
+		keyTimePrecisionMode, keyEnableTimeAdjuster, keySchemaNameAdjustmentMode, keyMinRowCountToStreamResults, keyIncrementalSnapshotChunkSize,
+		keyIncrementalSnapshotAllowSchemaChanges, locking, keyDdlParserType,
+		keySchemaHistoryInternal, keySchemaHistorySkipUnparseable, keySchemaHistoryCapturedTables, keySchemaHistoryCapturedDatabases,
+		keyConverters, keyPostProcessors, keyTombstonesOnDelete, keyHeartbeatInterval, keyHeartbeatTopicsPrefix, keySignalDataCollection, keySignalPollInterval,
+		keySignalEnabledChannels, keyTopicNamingStrategy, keyNotificationEnabledChannels, keyNotificationSinkTopicName, keyTransactionMetadataFactory,
+		keyCustomMetricTags, keyColumnIncludeList, keyColumnExcludeList, keyTableIncludeList, keyTableExcludeList, keyMessageKeyColumns,
+		keySnapshotSelectStatementOverrides, keyColumnMaskHashWithSalt, keyColumnMaskWithDChars, keyColumnTruncateToDChars, keyIncludeSchemaChanges,
+		keyIncludeSchemaComments, keyColumnPropagateSourceType, keyDatatypePropagateSourceType, keyInternalSnapshotScanAllColumnsForce,
+		keySnapshotTablesOrderByRowCount, keyHeartbeatActionQuery, keyIncludeQuery, keyTableIgnoreBuiltin, keyDatabaseIncludeList, keyDatabaseExcludeList,
+		keyBinlogBufferSize, keyEventDeserializationFailureHandlingMode, keyInconsistentSchemaHandlingMode, keyGtidSourceFilterDmlEvents,
+		keyGtidIgnoreOnRecovery, keyGtidSourceIncludes, keyGtidSourceExcludes, maker,
+	}
+}
+
+var (
+	definition = config.Define(fields(keyDatabaseJdbcDriver, keyDatabaseProtocol, keyDatabaseSslMode, keySnapshotLockingMode, keySourceinfoStructMaker)...).
+			With(internalKeys...).Ignoring(ignored).OrderedFrom(1)
+	mariadbDefinition = config.Define(fields(keyMariaDBJdbcDriver, keyMariaDBProtocol, keyMariaDBSslMode, keyMariaDBSnapshotLockingMode, keyMariaDBSourceinfoStructMaker)...).
+				With(internalKeys...).Ignoring(ignored).OrderedFrom(1)
 )
