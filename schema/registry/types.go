@@ -98,8 +98,8 @@ type Schema interface {
 type Tagger interface {
 	// Tagged is the schema with tags added at and removed from parts. The error says which part there is not.
 	Tagged(add, remove []EntityTags) (Schema, error)
-	// Tags are all tags anywhere in the schema, sorted, each once.
-	Tags() []string
+	// Tags are the tags of all parts that have some, in the order of the parts in the schema.
+	Tags() []EntityTags
 }
 
 // EntityTags are tags of one part of a schema.
