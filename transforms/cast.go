@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -27,18 +28,14 @@ func castIsThere(list []string) error {
 var Cast = pair("cast", "Cast", "Casts fields of the %s, or the whole of it, to other types. A null stays null.", config.Define(castSpec, replaceNull), newCast)
 
 type cast struct {
-	arena schema.Arena
+	programs
 	half
 	whole    schema.Kind // Null: fields
 	fields   map[string]schema.Kind
 	order    []string
 	defaults bool
-	plans    schema.Cache[*castPlan]
-}
-
-type castPlan struct {
-	s  *schema.Schema
-	to []schema.Kind // per field; Null: as it is
+	wholes   schema.Cache[*schema.Schema]
+	text     []byte
 }
 
 // castTypes are the types that a value can be cast to.
@@ -111,29 +108,17 @@ func (t *cast) Apply(r schema.Record) (schema.Record, bool, error) {
 		if err := requireStruct(v, casting); err != nil {
 			return r, false, err
 		}
+		return t.apply(t, &r)
 	}
-	p, err := t.plans.Get(s, t.plan)
+	to, err := t.wholes.Get(s, func(s *schema.Schema) (*schema.Schema, error) { return castSchema(s, t.whole) })
 	if err != nil {
 		return r, false, err
 	}
-	if t.whole != schema.Null {
-		out, err := castValue(v, t.whole)
-		if err != nil {
-			return r, false, err
-		}
-		t.set(&r, p.s, out)
-		return r, true, nil
+	out, err := castValue(v, t.whole)
+	if err != nil {
+		return r, false, err
 	}
-	fields := t.arena.Values(len(p.to))
-	copyFields(fields, v, t.defaults)
-	for i, to := range p.to {
-		if to != schema.Null {
-			if fields[i], err = castValue(fields[i], to); err != nil {
-				return r, false, schema.Under(s.Fields()[i].Name, err)
-			}
-		}
-	}
-	t.set(&r, p.s, t.arena.Struct(p.s, fields))
+	t.set(&r, to, out)
 	return r, true, nil
 }
 
@@ -156,27 +141,43 @@ func (t *cast) schemaless(v schema.Value) (schema.Value, error) {
 	return schema.MapValue(m), nil
 }
 
-func (t *cast) plan(s *schema.Schema) (*castPlan, error) {
-	p := &castPlan{}
-	var err error
+func (t *cast) plan(p *plan) error {
 	if t.whole != schema.Null {
-		p.s, err = castSchema(s, t.whole)
-		return p, err
+		return errUnplanned
 	}
+	s, from, err := p.openRead(t.half, t.defaults)
+	if err != nil {
+		return err
+	}
+	fields := slices.Clone(from)
 	b := basics(s).SetOptional(s.Optional())
-	for _, f := range s.Fields() {
-		to, ok := t.fields[f.Name]
+	for i, f := range s.Fields() {
 		fs := f.Schema
-		if ok {
+		if to, ok := t.fields[f.Name]; ok {
 			if fs, err = castSchema(f.Schema, to); err != nil {
-				return nil, schema.Under(f.Name, err)
+				return schema.Under(f.Name, err)
 			}
+			fields[i] = p.compute(from[i], f.Name, func(v schema.Value) (schema.Value, error) { return t.value(v, to) })
 		}
 		b.Field(f.Name, fs)
-		p.to = append(p.to, to)
 	}
-	p.s, err = b.TryBuild()
-	return p, err
+	out, err := b.TryBuild()
+	p.set(t.half, out, fields)
+	return err
+}
+
+// value is castValue, which makes the texts of numbers in the arena.
+func (t *cast) value(v schema.Value, to schema.Kind) (schema.Value, error) {
+	if to == schema.String {
+		switch v.Kind() {
+		case schema.String:
+			return v, nil
+		case schema.Bool, schema.Int8, schema.Int16, schema.Int32, schema.Int64, schema.Float32, schema.Float64:
+			t.text = javatext.AppendValue(t.text[:0], v)
+			return t.arena.String(t.text), nil
+		}
+	}
+	return castValue(v, to)
 }
 
 // castSchema is the schema of what is cast: optional as it was, its default cast.

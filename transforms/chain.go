@@ -13,13 +13,17 @@ import (
 
 // A Chain is a connector's transforms in their order, with the predicates that
 // guard them. It belongs to one task and is used by one goroutine at a time.
-type Chain struct{ steps []step }
+type Chain struct {
+	steps  []step
+	tested schema.Record // what a predicate looks at: a record of Apply's own would be new memory each time
+}
 
 type step struct {
 	alias, class string
 	transform    Transform
 	predicate    Predicate // nil: always
 	negate       bool
+	run          *programs // of this transform with those behind it that can be one program with it; nil: there are none
 }
 
 // A StepError says at which transform a record failed.
@@ -66,7 +70,29 @@ func NewChain(raw map[string]string, transforms plugin.Table[Plugin], predicates
 	if len(errs) > 0 {
 		return nil, errs
 	}
+	for i := range c.steps {
+		c.steps[i].run = c.programs(i)
+	}
 	return c, nil
+}
+
+// programs are those of the transforms from the i-th on that can be planned and that no predicate guards; the first may be
+// guarded. nil where that is one alone.
+func (c *Chain) programs(i int) *programs {
+	var ts []planner
+	for k, s := range c.steps[i:] {
+		t, ok := s.transform.(planner)
+		if !ok || k > 0 && s.predicate != nil {
+			break
+		}
+		ts = append(ts, t)
+	}
+	if len(ts) < 2 {
+		return nil
+	}
+	ps := &programs{}
+	ps.init(ts...)
+	return ps
 }
 
 func orNone(names []string) string {
@@ -82,14 +108,25 @@ func (c *Chain) Len() int { return len(c.steps) }
 // Apply passes a record through the chain. keep is false where a transform drops
 // it. An error is a *StepError; it concerns this record alone.
 func (c *Chain) Apply(r schema.Record) (out schema.Record, keep bool, err error) {
-	for i := range c.steps {
+	for i := 0; i < len(c.steps); {
 		s := &c.steps[i]
 		if s.predicate != nil {
-			yes, err := s.predicate.Test(&r)
+			yes, err := c.test(s.predicate, &r)
 			if err != nil {
 				return r, false, &StepError{s.alias, s.class, err}
 			}
 			if yes == s.negate {
+				i++
+				continue
+			}
+		}
+		if s.run != nil {
+			n, err := s.run.together(&r)
+			if err != nil {
+				s = &c.steps[i+n]
+				return r, false, &StepError{s.alias, s.class, err}
+			}
+			if i += n; n > 0 {
 				continue
 			}
 		}
@@ -99,8 +136,16 @@ func (c *Chain) Apply(r schema.Record) (out schema.Record, keep bool, err error)
 		if !keep {
 			return r, false, nil
 		}
+		i++
 	}
 	return r, true, nil
+}
+
+func (c *Chain) test(p Predicate, r *schema.Record) (bool, error) {
+	c.tested = *r
+	yes, err := p.Test(&c.tested)
+	c.tested = schema.Record{}
+	return yes, err
 }
 
 // A Trace is what one transform of a chain did to a record.

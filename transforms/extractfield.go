@@ -14,10 +14,11 @@ var ExtractField = pair("extract-field", "ExtractField", "Makes one field of the
 	config.Define(extractedField, replaceNull, fieldSyntax), newExtractField)
 
 type extractField struct {
+	programs
 	half
 	path     fieldPath
 	defaults bool
-	schemas  schema.Cache[*schema.Schema]
+	nulls    schema.Cache[*schema.Schema]
 }
 
 func newExtractField(v config.Values, h half) (Transform, error) {
@@ -47,13 +48,27 @@ func (t *extractField) Apply(r schema.Record) (schema.Record, bool, error) {
 		if err := requireStruct(v, extracting); err != nil {
 			return r, false, err
 		}
+		return t.apply(t, &r)
 	}
-	field, err := t.schemas.Get(s, t.find)
+	field, err := t.nulls.Get(s, t.find)
 	if err != nil {
 		return r, false, err
 	}
-	t.set(&r, field, t.path.structValue(v, t.defaults))
+	t.set(&r, field, v)
 	return r, true, nil
+}
+
+func (t *extractField) plan(p *plan) error {
+	s, from, err := p.open(t.half)
+	if err != nil {
+		return err
+	}
+	if _, err := t.find(s); err != nil {
+		return err
+	}
+	field, r := t.path.planned(p, s, from, t.defaults)
+	p.setOne(t.half, field, r)
+	return nil
 }
 
 func (t *extractField) find(s *schema.Schema) (*schema.Schema, error) {

@@ -115,6 +115,20 @@ func (p fieldPath) structValue(v schema.Value, defaults bool) schema.Value {
 	return v
 }
 
+// planned is where the field of a struct of the schema s will be, with its schema; nil where the path leads nowhere.
+func (p fieldPath) planned(of *plan, s *schema.Schema, from []ref, defaults bool) (*schema.Schema, ref) {
+	field := p.in(s)
+	if field == nil {
+		return nil, ref{}
+	}
+	i := s.Index(p.steps[0])
+	r := of.read(from[i], s.Fields()[i].Schema, defaults)
+	if inner := (fieldPath{p.text, p.steps[1:]}); len(inner.steps) > 0 {
+		r = of.compute(r, p.steps[0], func(v schema.Value) (schema.Value, error) { return inner.structValue(v, defaults), nil })
+	}
+	return field, r
+}
+
 // mapValue is the value at the path's end in schemaless data, null where the path
 // leads nowhere. It is an error where it leads through something that is no map.
 func (p fieldPath) mapValue(v schema.Value) (schema.Value, error) {

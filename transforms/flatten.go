@@ -5,6 +5,7 @@ import (
 
 	"millrace/schema"
 	"millrace/schema/config"
+	"millrace/schema/javatext"
 )
 
 var delimiter = config.Key[string]{Name: "delimiter", Default: ".", Doc: "What stands between the names."}
@@ -14,10 +15,9 @@ var Flatten = pair("flatten", "Flatten", "Puts the fields of nested structs and 
 	config.Define(delimiter), newFlatten)
 
 type flatten struct {
-	arena schema.Arena
+	programs
 	half
 	delimiter string
-	schemas   schema.Cache[*schema.Schema]
 }
 
 func newFlatten(v config.Values, h half) (Transform, error) {
@@ -45,13 +45,20 @@ func (t *flatten) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err := requireStruct(v, flattening); err != nil {
 		return r, false, err
 	}
-	out, err := t.schemas.Get(s, t.flat)
+	return t.apply(t, &r)
+}
+
+func (t *flatten) plan(p *plan) error {
+	s, from, err := p.openRead(t.half, true)
 	if err != nil {
-		return r, false, err
+		return err
 	}
-	fields := leaves(t.arena.Values(len(out.Fields()))[:0], s, v)
-	t.set(&r, out, t.arena.Struct(out, fields))
-	return r, true, nil
+	out, err := t.flat(s)
+	if err != nil {
+		return err
+	}
+	p.set(t.half, out, leaves(p, nil, s, from))
+	return nil
 }
 
 // flatMap collects the leaves of nested maps.
@@ -131,19 +138,25 @@ func (t *flatten) addFields(b *schema.Builder, seen map[string]bool, prefix stri
 	return nil
 }
 
-// leaves appends the values of a struct's leaves in the order of the flat schema;
-// those of a struct that is null are null.
-func leaves(out []schema.Value, s *schema.Schema, v schema.Value) []schema.Value {
+// leaves appends where the leaves of a struct are, in the order of the flat schema; from has its fields, with their defaults. Those of
+// a struct that is null are null, whatever their defaults.
+func leaves(p *plan, out []ref, s *schema.Schema, from []ref) []ref {
 	for i, f := range s.Fields() {
-		var field schema.Value
-		if v.Kind() == schema.Struct {
-			field = v.At(i)
-		}
-		if f.Schema.Kind() == schema.Struct {
-			out = leaves(out, f.Schema, field)
-		} else {
+		field := from[i]
+		if f.Schema.Kind() != schema.Struct {
 			out = append(out, field)
+			continue
 		}
+		inner := make([]ref, len(f.Schema.Fields()))
+		for j := range inner {
+			inner[j] = p.compute(field, f.Name, func(v schema.Value) (schema.Value, error) {
+				if n := len(v.Fields()); n != len(inner) && !v.IsNull() {
+					return v, &schema.DataError{Reason: fmt.Sprintf("the value is not what its schema says: %s of %d fields, want a struct of %d", javatext.ClassName(v.Kind()), n, len(inner))}
+				}
+				return v.At(j), nil
+			})
+		}
+		out = leaves(p, out, f.Schema, inner)
 	}
 	return out
 }

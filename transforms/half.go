@@ -17,6 +17,22 @@ const (
 	keyHalf   half = true
 )
 
+// index is the half's place in arrays of the two: the value's is first.
+func (h half) index() int {
+	if h == keyHalf {
+		return 1
+	}
+	return 0
+}
+
+// uses is planner's, for those that read the half that they change and leave the other alone.
+func (h half) uses(other half) use {
+	if h == other {
+		return reads
+	}
+	return unused
+}
+
 func (h half) of(r *schema.Record) (*schema.Schema, schema.Value) {
 	if h == keyHalf {
 		return r.KeySchema, r.Key
@@ -77,20 +93,6 @@ func at(v schema.Value, i int, defaults bool) schema.Value {
 		return v.At(i)
 	}
 	return v.Fields()[i]
-}
-
-// copyFields fills dst with the fields of a struct, nulls replaced by their defaults where
-// that is asked for.
-func copyFields(dst []schema.Value, v schema.Value, defaults bool) {
-	copy(dst, v.Fields())
-	if !defaults {
-		return
-	}
-	for i := range dst {
-		if dst[i].IsNull() {
-			dst[i] = v.At(i)
-		}
-	}
 }
 
 // basics starts a struct's schema with the name, version, documentation and

@@ -29,11 +29,23 @@ var DropHeaders = Plugin{
 type dropHeaders []string
 
 func (t dropHeaders) Apply(r schema.Record) (schema.Record, bool, error) {
-	drops := func(h schema.Header) bool { return slices.Contains(t, h.Key) }
-	if slices.ContainsFunc(r.Headers, drops) {
-		r.Headers = slices.DeleteFunc(slices.Clone(r.Headers), drops)
-	}
+	r.Headers = t.without(r.Headers)
 	return r, true, nil
+}
+
+func (t dropHeaders) uses(half) use { return unused }
+
+func (t dropHeaders) plan(p *plan) error {
+	p.add(op{what: opHeaders, heads: t.without})
+	return nil
+}
+
+func (t dropHeaders) without(all []schema.Header) []schema.Header {
+	drops := func(h schema.Header) bool { return slices.Contains(t, h.Key) }
+	if slices.ContainsFunc(all, drops) {
+		all = slices.DeleteFunc(slices.Clone(all), drops)
+	}
+	return all
 }
 
 // InsertHeader adds a header.
@@ -51,9 +63,18 @@ var InsertHeader = Plugin{
 type insertHeader struct{ h schema.Header }
 
 func (t insertHeader) Apply(r schema.Record) (schema.Record, bool, error) {
-	r.WithHeaders(t.h)
+	r.Headers = t.with(r.Headers)
 	return r, true, nil
 }
+
+func (t insertHeader) uses(half) use { return unused }
+
+func (t insertHeader) plan(p *plan) error {
+	p.add(op{what: opHeaders, heads: t.with})
+	return nil
+}
+
+func (t insertHeader) with(all []schema.Header) []schema.Header { return append(slices.Clip(all), t.h) }
 
 var (
 	fromFields  = config.Key[[]string]{Name: "fields", Required: true, Importance: config.High, Check: noEmpty, Doc: "Fields to make headers of."}
@@ -87,17 +108,10 @@ var HeaderFrom = pair("header-from", "HeaderFrom", "Moves or copies fields of th
 	config.Define(fromFields, toHeaders, headerMoves, replaceNull), newHeaderFrom)
 
 type headerFrom struct {
-	arena schema.Arena
+	programs
 	half
 	fields, headers []string
 	move, defaults  bool
-	plans           schema.Cache[*headerPlan]
-}
-
-type headerPlan struct {
-	fields []int          // of the headers
-	rest   *schema.Schema // without them, where they move
-	from   []int          // of the rest
 }
 
 func newHeaderFrom(v config.Values, h half) (Transform, error) {
@@ -112,11 +126,11 @@ const makingHeaders = "header creation"
 
 func (t *headerFrom) Apply(r schema.Record) (schema.Record, bool, error) {
 	s, v := t.of(&r)
-	add := make([]schema.Header, len(t.fields))
 	if s == nil {
 		if err := requireMap(v, makingHeaders); err != nil {
 			return r, false, err
 		}
+		add := make([]schema.Header, len(t.fields))
 		for i, name := range t.fields {
 			value, _ := v.Lookup(name)
 			add[i] = schema.Header{Key: t.headers[i], Value: value}
@@ -131,41 +145,36 @@ func (t *headerFrom) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err := requireStruct(v, makingHeaders); err != nil {
 		return r, false, err
 	}
-	p, err := t.plans.Get(s, t.plan)
-	if err != nil {
-		return r, false, err
-	}
-	for i, f := range p.fields {
-		add[i] = schema.Header{Key: t.headers[i], Schema: s.Fields()[f].Schema, Value: at(v, f, t.defaults)}
-	}
-	if t.move {
-		fields := t.arena.Values(len(p.from))
-		for i, from := range p.from {
-			fields[i] = at(v, from, t.defaults)
-		}
-		t.set(&r, p.rest, t.arena.Struct(p.rest, fields))
-	}
-	r.WithHeaders(add...)
-	return r, true, nil
+	return t.apply(t, &r)
 }
 
-func (t *headerFrom) plan(s *schema.Schema) (*headerPlan, error) {
-	p := &headerPlan{}
-	for _, name := range t.fields {
-		i := s.Index(name)
-		if i < 0 {
-			return nil, &schema.DataError{Reason: fmt.Sprintf("Unknown field: %s", name)}
+func (t *headerFrom) plan(p *plan) error {
+	s, from, err := p.open(t.half)
+	if err != nil {
+		return err
+	}
+	add := make([]fieldHeader, len(t.fields))
+	for i, name := range t.fields {
+		at := s.Index(name)
+		if at < 0 {
+			return &schema.DataError{Reason: fmt.Sprintf("Unknown field: %s", name)}
 		}
-		p.fields = append(p.fields, i)
+		of := s.Fields()[at].Schema
+		add[i] = fieldHeader{t.headers[i], of, p.read(from[at], of, t.defaults)}
+	}
+	p.add(op{what: opFieldHeaders, add: add})
+	if !t.move {
+		return nil
 	}
 	b := basics(s)
+	var rest []ref
 	for i, f := range s.Fields() {
 		if !slices.Contains(t.fields, f.Name) {
 			b.Field(f.Name, f.Schema)
-			p.from = append(p.from, i)
+			rest = append(rest, p.read(from[i], f.Schema, t.defaults))
 		}
 	}
-	var err error
-	p.rest, err = b.TryBuild()
-	return p, err
+	out, err := b.TryBuild()
+	p.set(t.half, out, rest)
+	return err
 }

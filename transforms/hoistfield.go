@@ -11,10 +11,9 @@ var hoistedField = config.Key[string]{Name: "field", Required: true, Doc: "Name 
 var HoistField = pair("hoist-field", "HoistField", "Wraps the %s, a null as well, in a struct or map of one field.", config.Define(hoistedField), newHoistField)
 
 type hoistField struct {
-	arena schema.Arena
+	programs
 	half
-	field   string
-	schemas schema.Cache[*schema.Schema]
+	field string
 }
 
 func newHoistField(v config.Values, h half) (Transform, error) {
@@ -27,14 +26,18 @@ func (t *hoistField) Apply(r schema.Record) (schema.Record, bool, error) {
 		t.set(&r, nil, schema.MapValue([]schema.Entry{{Key: schema.StringValue(t.field), Value: v}}))
 		return r, true, nil
 	}
-	out, err := t.schemas.Get(s, func(s *schema.Schema) (*schema.Schema, error) {
-		return schema.NewStruct("").Field(t.field, s).TryBuild()
-	})
-	if err != nil {
-		return r, false, err
+	return t.apply(t, &r)
+}
+
+func (t *hoistField) plan(p *plan) error {
+	s := p.halves[t.index()].schema
+	if s == nil {
+		return errUnplanned
 	}
-	fields := t.arena.Values(1)
-	fields[0] = v
-	t.set(&r, out, t.arena.Struct(out, fields))
-	return r, true, nil
+	out, err := schema.NewStruct("").Field(t.field, s).TryBuild()
+	if err != nil {
+		return err
+	}
+	p.set(t.half, out, []ref{p.whole(t.half)})
+	return nil
 }

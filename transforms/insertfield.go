@@ -2,6 +2,7 @@ package transforms
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"millrace/schema"
@@ -39,13 +40,12 @@ func newInsertion(text string) insertion {
 }
 
 type insertField struct {
-	arena schema.Arena
+	programs
 	half
 	topic, partition, offset, timestamp, static insertion
 
 	text     schema.Value
 	defaults bool
-	schemas  schema.Cache[*schema.Schema]
 }
 
 func newInsertField(v config.Values, h half) (Transform, error) {
@@ -82,66 +82,39 @@ func (t *insertField) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err := requireStruct(v, inserting); err != nil {
 		return r, false, err
 	}
-	out, err := t.schemas.Get(s, t.extend)
-	if err != nil {
-		return r, false, err
-	}
-	fields := t.arena.Values(len(out.Fields()))
-	n := len(s.Fields())
-	copyFields(fields[:n], v, t.defaults)
-	for _, of := range t.insertions() {
-		if of.name == "" {
-			continue
-		}
-		if fields[n], err = t.value(of.what, &r); err != nil {
-			return r, false, err
-		}
-		n++
-	}
-	t.set(&r, out, t.arena.Struct(out, fields))
-	return r, true, nil
+	return t.apply(t, &r)
 }
-
-// What is inserted, in the order of the fields.
-const (
-	itsTopic = iota
-	itsPartition
-	itsOffset
-	itsTimestamp
-	itsStatic
-)
 
 type namedInsertion struct {
 	name string
-	what int
+	what opKind
 }
 
-func (t *insertField) insertions() [5]namedInsertion {
-	return [5]namedInsertion{{t.topic.name, itsTopic}, {t.partition.name, itsPartition}, {t.offset.name, itsOffset}, {t.timestamp.name, itsTimestamp}, {t.static.name, itsStatic}}
+// insertions are what can be inserted besides the text, in the order of the fields; the text comes last.
+func (t *insertField) insertions() [4]namedInsertion {
+	return [4]namedInsertion{{t.topic.name, opTopic}, {t.partition.name, opPartition}, {t.offset.name, opOffset}, {t.timestamp.name, opTimestamp}}
 }
 
-// value is what to insert; null where the record does not have it.
-func (t *insertField) value(what int, r *schema.Record) (schema.Value, error) {
-	switch what {
-	case itsTopic:
-		return schema.StringValue(r.Topic), nil
-	case itsPartition:
-		if r.Partition != schema.NoPartition {
-			return schema.Int32Value(r.Partition), nil
-		}
-	case itsOffset:
-		if r.Origin == nil {
-			return schema.Value{}, &schema.DataError{Reason: fmt.Sprintf("Only SinkRecord supported for [%s], found: org.apache.kafka.connect.source.SourceRecord", inserting)}
-		}
-		return schema.Int64Value(r.Origin.Offset), nil
-	case itsTimestamp:
-		if r.Timestamp != schema.NoTimestamp {
-			return schema.TimestampValue(r.Timestamp), nil
-		}
-	case itsStatic:
-		return t.text, nil
+func (t *insertField) plan(p *plan) error {
+	s, fields, err := p.openRead(t.half, t.defaults)
+	if err != nil {
+		return err
 	}
-	return schema.Value{}, nil
+	out, err := t.extend(s)
+	if err != nil {
+		return err
+	}
+	fields = slices.Clip(fields)
+	for _, of := range t.insertions() {
+		if of.name != "" {
+			fields = append(fields, p.of(of.what))
+		}
+	}
+	if t.static.name != "" {
+		fields = append(fields, p.constant(t.text))
+	}
+	p.set(t.half, out, fields)
+	return nil
 }
 
 func (t *insertField) schemaless(r schema.Record, v schema.Value) (schema.Record, bool, error) {
@@ -153,7 +126,7 @@ func (t *insertField) schemaless(r schema.Record, v schema.Value) (schema.Record
 		if of.name == "" {
 			continue
 		}
-		add, err := t.value(of.what, &r)
+		add, err := of.what.of(&r, r.Topic)
 		if err != nil {
 			return r, false, err
 		}
@@ -164,6 +137,9 @@ func (t *insertField) schemaless(r schema.Record, v schema.Value) (schema.Record
 			add = schema.Int64Value(add.Int())
 		}
 		m = put(m, of.name, add)
+	}
+	if t.static.name != "" && !t.text.IsNull() {
+		m = put(m, t.static.name, t.text)
 	}
 	t.set(&r, nil, schema.MapValue(m))
 	return r, true, nil

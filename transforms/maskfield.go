@@ -21,13 +21,12 @@ var MaskField = pair("mask-field", "MaskField", "Replaces the contents of fields
 	config.Define(maskedFields, maskWith, replaceNull), newMaskField)
 
 type maskField struct {
-	arena schema.Arena
+	programs
 	half
 	fields      []string
 	replacement string
 	custom      bool
 	defaults    bool
-	plans       schema.Cache[[]int] // positions of the masked fields
 }
 
 func newMaskField(v config.Values, h half) (Transform, error) {
@@ -60,30 +59,22 @@ func (t *maskField) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err := requireStruct(v, masking); err != nil {
 		return r, false, err
 	}
-	plan, err := t.plans.Get(s, t.plan)
-	if err != nil {
-		return r, false, err
-	}
-	fields := t.arena.Values(len(s.Fields()))
-	copyFields(fields, v, t.defaults)
-	for _, i := range plan {
-		f := s.Fields()[i]
-		if fields[i], err = t.mask(fields[i], f.Schema.Scale()); err != nil {
-			return r, false, schema.Under(f.Name, err)
-		}
-	}
-	t.set(&r, s, t.arena.Struct(s, fields))
-	return r, true, nil
+	return t.apply(t, &r)
 }
 
-func (t *maskField) plan(s *schema.Schema) ([]int, error) {
-	var at []int
+func (t *maskField) plan(p *plan) error {
+	s, from, err := p.openRead(t.half, t.defaults)
+	if err != nil {
+		return err
+	}
+	fields := slices.Clone(from)
 	for i, f := range s.Fields() {
 		if slices.Contains(t.fields, f.Name) {
-			at = append(at, i)
+			fields[i] = p.compute(from[i], f.Name, func(v schema.Value) (schema.Value, error) { return t.mask(v, f.Schema.Scale()) })
 		}
 	}
-	return at, nil
+	p.set(t.half, s, fields)
+	return nil
 }
 
 func (t *maskField) mask(v schema.Value, scale int32) (schema.Value, error) {

@@ -51,19 +51,34 @@ func newRegexRouter(v config.Values) (Transform, error) {
 const maxRoutes = 10_000
 
 func (t *regexRouter) Apply(r schema.Record) (schema.Record, bool, error) {
-	to, ok := t.routes[r.Topic]
+	to, err := t.routed(r.Topic, r.Timestamp)
+	if err != nil {
+		return r, false, err
+	}
+	r.Topic = to
+	return r, true, nil
+}
+
+func (t *regexRouter) uses(half) use { return unused }
+
+func (t *regexRouter) plan(p *plan) error {
+	p.add(op{what: opRoute, route: t.routed})
+	return nil
+}
+
+func (t *regexRouter) routed(topic string, _ int64) (string, error) {
+	to, ok := t.routes[topic]
 	if !ok {
 		var err error
-		if to, err = t.route(r.Topic); err != nil {
-			return r, false, &schema.DataError{Reason: err.Error()}
+		if to, err = t.route(topic); err != nil {
+			return topic, &schema.DataError{Reason: err.Error()}
 		}
 		if len(t.routes) >= maxRoutes {
 			clear(t.routes)
 		}
-		t.routes[r.Topic] = to
+		t.routes[topic] = to
 	}
-	r.Topic = to
-	return r, true, nil
+	return to, nil
 }
 
 func (t *regexRouter) route(topic string) (string, error) {

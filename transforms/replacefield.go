@@ -30,18 +30,11 @@ func checkRenames(list []string) error {
 }
 
 type replaceField struct {
-	arena schema.Arena
+	programs
 	half
 	exclude, include []string
 	renames          map[string]string
 	defaults         bool
-	plans            schema.Cache[*replacePlan]
-}
-
-// replacePlan is the new schema and where its fields come from.
-type replacePlan struct {
-	s    *schema.Schema
-	from []int
 }
 
 func newReplaceField(v config.Values, h half) (Transform, error) {
@@ -87,28 +80,23 @@ func (t *replaceField) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err := requireStruct(v, replacing); err != nil {
 		return r, false, err
 	}
-	p, err := t.plans.Get(s, t.plan)
-	if err != nil {
-		return r, false, err
-	}
-	fields := t.arena.Values(len(p.from))
-	for i, from := range p.from {
-		fields[i] = at(v, from, t.defaults)
-	}
-	t.set(&r, p.s, t.arena.Struct(p.s, fields))
-	return r, true, nil
+	return t.apply(t, &r)
 }
 
-func (t *replaceField) plan(s *schema.Schema) (*replacePlan, error) {
-	p := &replacePlan{}
+func (t *replaceField) plan(p *plan) error {
+	s, from, err := p.open(t.half)
+	if err != nil {
+		return err
+	}
+	var fields []ref
 	b := basics(s)
 	for i, f := range s.Fields() {
 		if t.keeps(f.Name) {
 			b.Field(t.renamed(f.Name), f.Schema)
-			p.from = append(p.from, i)
+			fields = append(fields, p.read(from[i], f.Schema, t.defaults))
 		}
 	}
-	var err error
-	p.s, err = b.TryBuild()
-	return p, err
+	out, err := b.TryBuild()
+	p.set(t.half, out, fields)
+	return err
 }

@@ -15,13 +15,13 @@ var SetSchemaMetadata = pair("set-schema-metadata", "SetSchemaMetadata", "Sets t
 	config.Define(schemaName, schemaVersion, replaceNull), newSetSchemaMetadata)
 
 type setSchemaMetadata struct {
-	arena schema.Arena
+	programs
 	half
 	name       string
 	version    int32
 	hasVersion bool
 	defaults   bool
-	schemas    schema.Cache[*schema.Schema]
+	schemas    schema.Cache[*schema.Schema] // of what is no struct
 }
 
 func newSetSchemaMetadata(v config.Values, h half) (Transform, error) {
@@ -40,19 +40,25 @@ func (t *setSchemaMetadata) Apply(r schema.Record) (schema.Record, bool, error) 
 		}
 		return r, false, &schema.DataError{Reason: "Schema required for [updating schema metadata]"}
 	}
+	if v.Kind() == schema.Struct {
+		return t.apply(t, &r)
+	}
 	out, err := t.schemas.Get(s, t.rename)
 	if err != nil {
 		return r, false, err
 	}
-	if v.Kind() == schema.Struct {
-		fields := t.arena.Values(len(out.Fields()))
-		for i := range fields {
-			fields[i] = at(v, i, t.defaults)
-		}
-		v = t.arena.Struct(out, fields)
-	}
 	t.set(&r, out, v)
 	return r, true, nil
+}
+
+func (t *setSchemaMetadata) plan(p *plan) error {
+	s, fields, err := p.openRead(t.half, t.defaults)
+	if err != nil {
+		return err
+	}
+	out, err := t.rename(s)
+	p.set(t.half, out, fields)
+	return err
 }
 
 func (t *setSchemaMetadata) rename(s *schema.Schema) (*schema.Schema, error) {

@@ -3,6 +3,7 @@ package transforms
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"millrace/schema"
@@ -44,12 +45,27 @@ type timestampRouter struct {
 }
 
 func (t *timestampRouter) Apply(r schema.Record) (schema.Record, bool, error) {
-	if r.Timestamp == schema.NoTimestamp {
-		return r, false, &schema.DataError{Reason: "Timestamp missing on record: its topic cannot be made of it"}
+	to, err := t.routed(r.Topic, r.Timestamp)
+	if err != nil {
+		return r, false, err
 	}
-	stamp := string(t.date.Append(nil, r.Timestamp))
-	r.Topic = strings.NewReplacer("${topic}", r.Topic, "${timestamp}", stamp).Replace(t.format)
+	r.Topic = to
 	return r, true, nil
+}
+
+func (t *timestampRouter) uses(half) use { return unused }
+
+func (t *timestampRouter) plan(p *plan) error {
+	p.add(op{what: opRoute, route: t.routed})
+	return nil
+}
+
+func (t *timestampRouter) routed(topic string, timestamp int64) (string, error) {
+	if timestamp == schema.NoTimestamp {
+		return topic, &schema.DataError{Reason: "Timestamp missing on record: its topic cannot be made of it"}
+	}
+	stamp := string(t.date.Append(nil, timestamp))
+	return strings.NewReplacer("${topic}", topic, "${timestamp}", stamp).Replace(t.format), nil
 }
 
 var (
@@ -74,19 +90,14 @@ var TimestampConverter = pair("timestamp-converter", "TimestampConverter", "Conv
 	config.Define(convertedField, targetType, dateFormat, unixPrecision, replaceNull), newTimestampConverter)
 
 type timestampConverter struct {
-	arena schema.Arena
+	programs
 	half
 	field    string
 	target   string
 	format   *javatext.SimpleDateFormat // nil: none
 	unit     int64                      // nanoseconds that a unix number counts in
 	defaults bool
-	plans    schema.Cache[*timestampPlan]
-}
-
-type timestampPlan struct {
-	s  *schema.Schema
-	at int // the field, -1: there is none
+	schemas  schema.Cache[*schema.Schema] // of nulls and of what is converted whole
 }
 
 func newTimestampConverter(v config.Values, h half) (Transform, error) {
@@ -124,37 +135,39 @@ func (t *timestampConverter) Apply(r schema.Record) (schema.Record, bool, error)
 		if err := requireStruct(v, convertingTimestamps); err != nil {
 			return r, false, err
 		}
+		return t.apply(t, &r)
 	}
-	p, err := t.plans.Get(s, t.plan)
+	out, err := t.schemas.Get(s, t.converted)
 	if err != nil {
 		return r, false, err
 	}
-	switch {
-	case t.field == "":
+	if t.field == "" {
 		if v, err = t.convert(v); err != nil {
 			return r, false, err
 		}
-	case !v.IsNull():
-		if v, err = t.structValue(p, v); err != nil {
-			return r, false, err
-		}
 	}
-	t.set(&r, p.s, v)
+	t.set(&r, out, v)
 	return r, true, nil
 }
 
-func (t *timestampConverter) structValue(p *timestampPlan, v schema.Value) (schema.Value, error) {
-	fields := t.arena.Values(len(p.s.Fields()))
-	for i := range fields {
-		fields[i] = at(v, i, t.defaults)
+func (t *timestampConverter) plan(p *plan) error {
+	if t.field == "" {
+		return errUnplanned
 	}
-	if p.at >= 0 {
-		var err error
-		if fields[p.at], err = t.convert(fields[p.at]); err != nil {
-			return v, schema.Under(t.field, err)
-		}
+	s, from, err := p.openRead(t.half, t.defaults)
+	if err != nil {
+		return err
 	}
-	return t.arena.Struct(p.s, fields), nil
+	out, err := t.converted(s)
+	if err != nil {
+		return err
+	}
+	fields := slices.Clone(from)
+	if i := s.Index(t.field); i >= 0 {
+		fields[i] = p.compute(from[i], t.field, t.convert)
+	}
+	p.set(t.half, out, fields)
+	return nil
 }
 
 func (t *timestampConverter) schemaless(v schema.Value) (schema.Value, error) {
@@ -172,41 +185,46 @@ func (t *timestampConverter) schemaless(v schema.Value) (schema.Value, error) {
 	return schema.MapValue(put(append([]schema.Entry(nil), v.Entries()...), t.field, to)), nil
 }
 
-func (t *timestampConverter) plan(s *schema.Schema) (*timestampPlan, error) {
+// converted is the schema of what is converted.
+func (t *timestampConverter) converted(s *schema.Schema) (*schema.Schema, error) {
 	if t.field == "" {
 		if err := isTimestamp(s); err != nil {
 			return nil, err
 		}
-		return &timestampPlan{t.targetSchema(s.Optional()), -1}, nil
+		return t.targetSchema(s.Optional()), nil
 	}
-	p := &timestampPlan{at: s.Index(t.field)}
-	if p.at >= 0 {
-		if err := isTimestamp(s.Fields()[p.at].Schema); err != nil {
+	field := s.Index(t.field)
+	if field >= 0 {
+		if err := isTimestamp(s.Fields()[field].Schema); err != nil {
 			return nil, schema.Under(t.field, err)
 		}
 	}
 	b := basics(s).SetOptional(s.Optional())
 	for i, f := range s.Fields() {
 		fs := f.Schema
-		if i == p.at {
+		if i == field {
 			fs = t.targetSchema(fs.Optional())
 		}
 		b.Field(f.Name, fs)
 	}
-	bare, err := b.TryBuild()
+	out, err := b.TryBuild()
 	if err != nil {
 		return nil, err
 	}
-	p.s = bare
-	if def, ok := s.Default(); ok {
-		if def, err = t.structValue(p, def); err != nil {
-			return nil, err
-		}
-		if p.s, err = b.Default(def).TryBuild(); err != nil {
-			return nil, err
+	def, ok := s.Default()
+	if !ok {
+		return out, nil
+	}
+	fields := make([]schema.Value, len(s.Fields()))
+	for i := range fields {
+		fields[i] = at(def, i, t.defaults)
+	}
+	if field >= 0 {
+		if fields[field], err = t.convert(fields[field]); err != nil {
+			return nil, schema.Under(t.field, err)
 		}
 	}
-	return p, nil
+	return b.Default(schema.StructValue(out, fields)).TryBuild()
 }
 
 // isTimestamp checks that a schema is of a kind of timestamp.

@@ -226,6 +226,25 @@ func BenchmarkTransforms(b *testing.B) {
 	}
 }
 
+// TestFlattenKeepsLeavesOfANullStructNull has leaves with defaults below a struct that is null: there was no such leaf that could have
+// had its default. Beside it one whose struct is there.
+func TestFlattenKeepsLeavesOfANullStructNull(t *testing.T) {
+	leaf := schema.New(schema.String).Optional().Default(schema.StringValue("def")).Build()
+	deep := schema.NewStruct("").Field("leaf", leaf).Optional().Build()
+	inner := schema.NewStruct("").Field("deep", deep).Field("leaf", leaf).Optional().Build()
+	s := schema.NewStruct("").Field("none", inner).Field("some", inner).Field("leaf", leaf).Build()
+	in := schema.StructValue(s, []schema.Value{{}, schema.StructValue(inner, []schema.Value{{}, {}}), {}})
+	out, _, err := newTransform(t, "Flatten$Value", "").Apply(schema.Record{ValueSchema: s, Value: in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]schema.Value{"none.deep.leaf": {}, "none.leaf": {}, "some.deep.leaf": {}, "some.leaf": schema.StringValue("def"), "leaf": schema.StringValue("def")} {
+		if got := out.Value.GetRaw(name); !schema.EqualValues(got, want) || out.ValueSchema.Index(name) < 0 {
+			t.Errorf("%s: %v %q, want %v %q", name, got.Kind(), got.Str(), want.Kind(), want.Str())
+		}
+	}
+}
+
 // TestFlatten is transforms/1.
 func TestFlatten(t *testing.T) {
 	js := smttest.Converter(t, "schemas.enable", "false")

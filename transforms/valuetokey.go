@@ -23,10 +23,9 @@ var ValueToKey = Plugin{
 }
 
 type valueToKey struct {
-	arena    schema.Arena
+	programs
 	paths    []fieldPath
 	defaults bool
-	keys     schema.Cache[*keyPlan]
 }
 
 func newValueToKey(v config.Values) (Transform, error) {
@@ -64,51 +63,32 @@ func (t *valueToKey) Apply(r schema.Record) (schema.Record, bool, error) {
 	if err := requireStruct(r.Value, toKey); err != nil {
 		return r, false, err
 	}
-	p, err := t.keys.Get(r.ValueSchema, t.plan)
+	return t.apply(t, &r)
+}
+
+func (t *valueToKey) uses(h half) use {
+	if h == keyHalf {
+		return replaces
+	}
+	return reads
+}
+
+func (t *valueToKey) plan(p *plan) error {
+	s, from, err := p.open(valueHalf)
 	if err != nil {
-		return r, false, err
+		return err
 	}
-	key := t.arena.Values(len(t.paths))
-	for i, path := range p.from {
-		v := r.Value
-		for _, at := range path {
-			if v.IsNull() {
-				break
-			}
-			if t.defaults {
-				v = v.At(at)
-			} else {
-				v = v.Fields()[at]
-			}
-		}
-		key[i] = v
-	}
-	r.KeySchema, r.Key = p.s, t.arena.Struct(p.s, key)
-	return r, true, nil
-}
-
-// A keyPlan is the key of values of one schema.
-type keyPlan struct {
-	s    *schema.Schema
-	from [][]int // where each of its fields stands in the value: positions, from the outside in
-}
-
-func (t *valueToKey) plan(value *schema.Schema) (*keyPlan, error) {
-	p, b := &keyPlan{}, schema.NewStruct("")
+	b := schema.NewStruct("")
+	var fields []ref
 	for _, path := range t.paths {
-		f := path.in(value)
-		if f == nil {
-			return nil, &schema.DataError{Reason: fmt.Sprintf("Field does not exist: %s", path.text)}
+		field, r := path.planned(p, s, from, t.defaults)
+		if field == nil {
+			return &schema.DataError{Reason: fmt.Sprintf("Field does not exist: %s", path.text)}
 		}
-		b.Field(path.text, f)
-		var at []int
-		for s, i := value, 0; i < len(path.steps); i++ {
-			at = append(at, s.Index(path.steps[i]))
-			s = s.Field(path.steps[i])
-		}
-		p.from = append(p.from, at)
+		b.Field(path.text, field)
+		fields = append(fields, r)
 	}
-	var err error
-	p.s, err = b.TryBuild()
-	return p, err
+	key, err := b.TryBuild()
+	p.set(keyHalf, key, fields)
+	return err
 }

@@ -28,12 +28,20 @@ func Rounds(t *testing.T, rounds int, property func(t *testing.T, r *rand.Rand))
 		rounds = max(rounds*effort/100, 1)
 	}
 	for range rounds {
-		seed := rand.Uint64()
-		property(t, rand.New(rand.NewPCG(seed, 1)))
-		if t.Failed() {
-			t.Fatalf("failed with MILLRACE_SEED=%d", seed)
+		if round(t, rand.Uint64(), property); t.Failed() {
+			return
 		}
 	}
+}
+
+func round(t *testing.T, seed uint64, property func(t *testing.T, r *rand.Rand)) {
+	t.Helper()
+	defer func() { // a Fatal of the property's ends this goroutine
+		if t.Failed() {
+			t.Logf("failed with MILLRACE_SEED=%d", seed)
+		}
+	}()
+	property(t, rand.New(rand.NewPCG(seed, 1)))
 }
 
 var texts = []string{"", "a", "name", "order id", "ä", "日本", "😀", "a\"b", "back\\slash", "line\nend", "\x00\x1f\x7f", "null", "true", "1", "\u2028", "<&>", "  ", "__debezium_unavailable_value"}
