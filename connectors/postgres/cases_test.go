@@ -130,6 +130,45 @@ func TestUnchangedLargeValues(t *testing.T) {
 	}
 }
 
+// TestReselection: what an update does not bring is read from the table.
+func TestReselection(t *testing.T) {
+	d := newDatabase(t)
+	d.exec(`CREATE TABLE ts (a INT, big TEXT, n INT, o TEXT, by BYTEA, b TEXT, PRIMARY KEY (b, a))`, `ALTER TABLE ts ALTER big SET STORAGE EXTERNAL, ALTER o SET STORAGE EXTERNAL, ALTER by SET STORAGE EXTERNAL`,
+		`CREATE TABLE nokey (n INT)`)
+	conf := d.config("post.processors", "again", "again.type", "io.debezium.processors.reselect.ReselectColumnsPostProcessor", "again.reselect.columns.exclude.list", "public.ts:o")
+	store := &connectortest.OffsetStore{}
+	r := d.streaming(conf, store)
+	r.Stop()
+	d.exec(`INSERT INTO ts VALUES (1, repeat('x',9000), NULL, repeat('y', 9000), decode(repeat('ab',9000),'hex'), 'k''1'), (2, repeat('x',9000), NULL, NULL, NULL, 'k')`,
+		`UPDATE ts SET a = 3 WHERE a = 1`, `UPDATE ts SET n = 7`, `DELETE FROM ts WHERE a = 2`, `INSERT INTO nokey VALUES (NULL)`)
+	r = d.start(conf, store)
+	rs := take(r, 10)
+	short := func(v schema.Value) string {
+		return strings.NewReplacer(strings.Repeat("x", 9000), "X", strings.Repeat("y", 9000), "Y", strings.Repeat("ab", 9000), "AB").Replace(text(v))
+	}
+	for i, want := range []string{
+		"{a:1 big:X n:null o:Y by:AB b:k'1}",    // its row has another key now: null stays
+		"{a:2 big:X n:null o:null by:null b:k}", // its row is gone
+		"null", "null",                          // the change of the key
+		"{a:3 big:X n:7 o:__debezium_unavailable_value by:AB b:k'1}",    // as the table is now
+		"{a:2 big:__debezium_unavailable_value n:7 o:null by:null b:k}", // gone
+		"{a:3 big:X n:7 o:__debezium_unavailable_value by:AB b:k'1}",    // o is excluded
+		"null", "null", "{n:null}",
+	} {
+		if got := short(rs[i].Value.Get("after")); got != want {
+			t.Errorf("record %d is\n  %s, want\n  %s", i, got, want)
+		}
+	}
+	// An error stops the task where that is asked for, and names what it was about.
+	conf["again.reselect.error.handling.mode"] = "FAIL"
+	r.Stop()
+	d.exec(`UPDATE ts SET n = NULL`, `ALTER TABLE ts RENAME n TO m`)
+	err := d.start(conf, store).Wait()
+	if err == nil || !strings.Contains(err.Error(), `"n"`) || !strings.Contains(err.Error(), "public.ts") {
+		t.Errorf("a column that is gone, with FAIL: %v", err)
+	}
+}
+
 // Case postgres/2: the change of a key.
 func TestKeyChange(t *testing.T) {
 	d := newDatabase(t)

@@ -151,6 +151,32 @@ func (c *session) query(ctx context.Context, sql string) ([][]field, error) {
 	return readRows(c.Exec(ctx, sql))
 }
 
+// ask runs one statement with texts as its parameters, within the same time.
+func (c *session) ask(ctx context.Context, sql string, args [][]byte) ([][]field, error) {
+	if c.s.queryTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.s.queryTimeout)
+		defer cancel()
+	}
+	res := c.ExecParams(ctx, sql, args, nil, nil, nil).Read()
+	if res.Err != nil {
+		return nil, res.Err
+	}
+	return texts(nil, res.Rows), nil
+}
+
+// texts adds rows of a result in the text format.
+func texts(to [][]field, rows [][][]byte) [][]field {
+	for _, row := range rows {
+		fs := make([]field, len(row))
+		for i, b := range row {
+			fs[i] = field{string(b), b == nil}
+		}
+		to = append(to, fs)
+	}
+	return to
+}
+
 func readRows(mrr *pgconn.MultiResultReader) ([][]field, error) {
 	results, err := mrr.ReadAll()
 	if err != nil {
@@ -161,14 +187,7 @@ func readRows(mrr *pgconn.MultiResultReader) ([][]field, error) {
 		if r.Err != nil {
 			return nil, r.Err
 		}
-		out = nil
-		for _, row := range r.Rows {
-			fs := make([]field, len(row))
-			for i, b := range row {
-				fs[i] = field{string(b), b == nil}
-			}
-			out = append(out, fs)
-		}
+		out = texts(nil, r.Rows)
 	}
 	return out, nil
 }

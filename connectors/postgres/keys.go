@@ -170,8 +170,9 @@ var (
 		Doc: "Prefixes of logical messages to leave out."}
 	keyPublishViaPartitionRoot = config.Key[bool]{Name: "publish.via.partition.root", Importance: config.Medium, Group: groupConnector, Width: config.Short,
 		Doc: "Send changes of partitions under their partitioned table's name."}
-	keyConverters            = cdc.KeyConverters
-	keyPostProcessors        = cdc.KeyPostProcessors
+	keyConverters     = cdc.KeyConverters
+	keyPostProcessors = config.Key[[]string]{Name: "post.processors", NullDefault: true, As: config.StringType, Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+		Doc: "Names of post processors; <name>.type says which. io.debezium.processors.reselect.ReselectColumnsPostProcessor reads large values that the server did not send, and nulls, from the table; others are Java's and refused."}
 	keyTombstonesOnDelete    = cdc.KeyTombstonesOnDelete
 	keyHeartbeatInterval     = cdc.KeyHeartbeatInterval
 	keyHeartbeatTopicsPrefix = cdc.KeyHeartbeatTopicsPrefix

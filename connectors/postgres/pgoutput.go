@@ -116,6 +116,7 @@ func (t *table) row(a *schema.Arena, c *cursor, old []schema.Value) (v schema.Va
 		return v, lost, fmt.Errorf("table %s: a row of %d columns, but the table was announced with %d", t, n, len(t.columns))
 	}
 	fields := a.Values(len(t.Layout.Row.Fields()))
+	t.reselect.begin()
 	for i := range t.columns {
 		col := &t.columns[i]
 		switch kind := c.u8(); kind {
@@ -123,6 +124,7 @@ func (t *table) row(a *schema.Arena, c *cursor, old []schema.Value) (v schema.Va
 			if col.field >= 0 {
 				fields[col.field] = col.null
 			}
+			t.reselect.note(i, nil, true)
 		case colUnchanged:
 			switch {
 			case col.field < 0:
@@ -130,6 +132,7 @@ func (t *table) row(a *schema.Arena, c *cursor, old []schema.Value) (v schema.Va
 				fields[col.field] = old[col.field]
 			default:
 				fields[col.field] = col.held
+				t.reselect.note(i, nil, false)
 			}
 		case colText:
 			text := c.take(int(c.u32()))
@@ -144,6 +147,7 @@ func (t *table) row(a *schema.Arena, c *cursor, old []schema.Value) (v schema.Va
 				lost = i
 			}
 			fields[col.field] = value
+			t.reselect.note(i, text, true)
 		default:
 			if !c.bad {
 				return v, lost, fmt.Errorf("table %s: column %q comes in the unknown form %q", t, col.name, kind)

@@ -62,6 +62,7 @@ type table struct {
 	schemaValue  schema.Value
 	nameValue    schema.Value
 	shape        string // what it was compiled from, to recognise it
+	reselect     *reselection
 }
 
 // String is schema.name.

@@ -168,6 +168,7 @@ type settings struct {
 	columns        cdc.Columns
 	keys           cdc.KeyColumns
 	texts          []cdc.TextRule
+	reselect       *cdc.Reselect
 	prefixInclude  cdc.Patterns
 	prefixExclude  cdc.Patterns
 	guardrail      int
@@ -276,6 +277,10 @@ func parse(v config.Values) (*settings, []*config.Error) {
 	s.columns = cdc.Columns{Include: patterns(keyColumnIncludeList.Name), Exclude: patterns(keyColumnExcludeList.Name)}
 	s.snapshotTables = patterns(keySnapshotIncludeCollectionList.Name)
 	s.prefixInclude, s.prefixExclude = patterns(keyMessagePrefixIncludeList.Name), patterns(keyMessagePrefixExcludeList.Name)
+
+	reselect, bad := cdc.ParseReselect(keyPostProcessors.Get(v), v.Raw)
+	add(bad)
+	s.reselect = reselect
 
 	// What follows was checked by the keys already, so it cannot fail.
 	s.streamParams, _ = parseParams(keySlotStreamParams.Get(v))

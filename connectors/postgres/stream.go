@@ -378,7 +378,7 @@ func (r *reader) change(ctx context.Context, at lsn, kind byte, c *cursor, size 
 	if err := r.room(ctx, size); err != nil {
 		return err
 	}
-	err := r.decode(t, at, kind, c)
+	err := r.decode(ctx, t, at, kind, c)
 	if err != nil {
 		var ve *valueError
 		if !errors.As(err, &ve) {
@@ -395,7 +395,7 @@ func (r *reader) change(ctx context.Context, at lsn, kind byte, c *cursor, size 
 }
 
 // decode makes the events of a change.
-func (r *reader) decode(t *table, at lsn, kind byte, c *cursor) error {
+func (r *reader) decode(ctx context.Context, t *table, at lsn, kind byte, c *cursor) error {
 	a := &r.build.Arena
 	var before, after schema.Value
 	form := c.u8()
@@ -432,6 +432,9 @@ func (r *reader) decode(t *table, at lsn, kind byte, c *cursor) error {
 		return err
 	}
 	r.t.warnLossy(t, lost)
+	if err := r.reselect(ctx, t, at, after.Fields()); err != nil {
+		return err
+	}
 	ch.After = after
 	if kind == msgInsert {
 		r.events.Create(&ch)
@@ -558,6 +561,10 @@ func (r *reader) relation(ctx context.Context, b []byte) error {
 		return connectors.BadConfig(err)
 	}
 	t.shape = shape
+	var keyless bool
+	if t.reselect, keyless = s.newReselection(t, rel, cat); keyless {
+		r.t.warnOnce("reselect "+t.String(), "columns are not read again: the table has no key", slog.String("table", t.String()))
+	}
 	r.t.warnSkipped(t, skipped)
 	r.tables[rel.oid] = t
 	return nil
