@@ -111,14 +111,17 @@ type EntityTags struct {
 
 // Incompatibility is one reason why one schema cannot read what another wrote.
 type Incompatibility struct {
-	Kind        string // READER_FIELD_MISSING_DEFAULT_VALUE
+	Kind        string // READER_FIELD_MISSING_DEFAULT_VALUE; empty where the two could not be compared
 	Path        string // where in the reader, such as /fields/1
 	Description string // a sentence with the path in it
 	Info        string // such as the field's name
 }
 
-// String is the original's text of it, in verbose answers and in errors.
+// String is the original's text of it, in verbose answers and in errors. One without a kind is its description.
 func (i Incompatibility) String() string {
+	if i.Kind == "" {
+		return i.Description
+	}
 	return fmt.Sprintf("{errorType:'%s', description:'%s', additionalInfo:'%s'}", i.Kind, i.Description, i.Info)
 }
 
@@ -169,23 +172,44 @@ func CheckCompatibility(s Schema, level Level, earlier []Version) []string {
 	for i := len(earlier) - 1; i >= 0; i-- {
 		old := earlier[i]
 		var messages []string
-		// The original lists what an older reader misses first, and names the older version behind what the new reader misses.
+		// The original lists what an older reader misses first. It names the older version behind what it lists last, where there
+		// is such: behind what an older reader misses only when nothing else was asked.
 		if level != Backward && level != BackwardTransitive {
 			for _, one := range old.Schema.Reads(s, "old", "new") {
 				messages = append(messages, one.String())
 			}
 		}
+		name := len(messages) > 0 && (level == Forward || level == ForwardTransitive)
 		if level != Forward && level != ForwardTransitive {
 			for _, one := range s.Reads(old.Schema, "new", "old") {
 				messages = append(messages, one.String())
+				name = true
 			}
 		}
+		if name {
+			messages = append(messages, fmt.Sprintf("{oldSchemaVersion: %d}", old.Number), oldSchema(old.Schema.Canonical()))
+		}
 		if len(messages) > 0 {
-			return append(messages, fmt.Sprintf("{oldSchemaVersion: %d}", old.Number), fmt.Sprintf("{oldSchema: '%s'}", old.Schema.Canonical()))
+			return messages
 		}
 		if !level.Transitive() {
 			return nil
 		}
 	}
 	return nil
+}
+
+// mostOfOld is how much of an older version's text a message holds, in characters.
+const mostOfOld = 10 << 10
+
+func oldSchema(text string) string {
+	if len(text) > mostOfOld {
+		n := 0
+		for i := range text {
+			if n++; n > mostOfOld {
+				return fmt.Sprintf("{oldSchema: <truncated> '%s...'}", text[:i])
+			}
+		}
+	}
+	return fmt.Sprintf("{oldSchema: '%s'}", text)
 }
