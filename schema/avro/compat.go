@@ -22,7 +22,7 @@ const (
 // Bounds of one comparison.
 const (
 	maxPairs   = 300_000 // of types looked at together
-	maxReasons = 1000      // given in an answer
+	maxReasons = 1000    // given in an answer
 )
 
 // Reads judges whether data written with w can be read with r, as SchemaCompatibility of Avro's Java library does, down to the order

@@ -331,7 +331,7 @@ func TestTagsAreAddedAndRemoved(t *testing.T) {
 	if want := `{"type":"record","name":"R","namespace":"n","fields":[{"name":"a","type":"int"},{"name":"b","type":["null",{"type":"record","name":"S","fields":[{"name":"c","type":"int","confluent:tags":["X","PII"]}]}]}],"confluent:tags":["Y"]}`; tagged.Canonical() != want {
 		t.Errorf("got  %s\nwant %s", tagged.Canonical(), want)
 	}
-	if got := strings.Join(tagged.(*Schema).Tags(), " "); got != "PII X Y" {
+	if got := fmt.Sprint(tagged.(*Schema).Tags()); got != "[{n.R sr_record [Y]} {n.S.c sr_field [X PII]}]" {
 		t.Errorf("tags %s", got)
 	}
 	if _, err := s.Tagged([]registry.EntityTags{{Path: "n.T.c", Kind: "sr_field", Tags: []string{"X"}}}, nil); err == nil || !strings.Contains(err.Error(), `"n.T.c"`) {

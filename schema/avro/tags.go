@@ -10,23 +10,37 @@ import (
 
 const tagsProp = "confluent:tags"
 
-// Tags are all tags anywhere in the schema, sorted, each once.
-func (s *Schema) Tags() []string {
-	j, err := s.json()
-	if err != nil {
-		return nil
-	}
-	var all []string
-	var walk func(*JSON)
-	walk = func(j *JSON) {
-		all = append(all, tagsOf(j)...)
-		for _, k := range j.kids {
-			walk(k)
+// Tags are the tags of all records and fields that have some, in the order of the schema.
+func (s *Schema) Tags() []registry.EntityTags {
+	var all []registry.EntityTags
+	seen := map[string]bool{}
+	take := func(path, kind string, tags *JSON) {
+		if list := texts(tags); len(list) > 0 {
+			all = append(all, registry.EntityTags{Path: path, Kind: kind, Tags: list})
 		}
 	}
-	walk(j)
-	slices.Sort(all)
-	return slices.Compact(all)
+	var walk func(*Type)
+	walk = func(t *Type) {
+		for _, b := range t.Branches {
+			walk(b)
+		}
+		if t.Elem != nil {
+			walk(t.Elem)
+		}
+		name := t.FullName()
+		if t.Kind != Record || seen[name] {
+			return
+		}
+		seen[name] = true
+		take(name, "sr_record", t.Prop(tagsProp))
+		for i := range t.Fields {
+			f := &t.Fields[i]
+			take(name+"."+f.Name, "sr_field", f.Prop(tagsProp))
+			walk(f.Type)
+		}
+	}
+	walk(s.root)
+	return all
 }
 
 func (s *Schema) json() (*JSON, error) {
@@ -34,9 +48,12 @@ func (s *Schema) json() (*JSON, error) {
 	return p.document()
 }
 
-func tagsOf(j *JSON) []string {
+func tagsOf(j *JSON) []string { return texts(j.Get(tagsProp)) }
+
+// texts are the texts of an array, each once.
+func texts(j *JSON) []string {
 	var all []string
-	for _, t := range j.Get(tagsProp).Items() {
+	for _, t := range j.Items() {
 		if t.IsString() && !slices.Contains(all, t.text) {
 			all = append(all, t.text)
 		}
