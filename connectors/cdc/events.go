@@ -27,6 +27,7 @@ type Events struct {
 	Context    []schema.Header // on each record; shared, never changed
 	Tx         *Transactions   // numbers the events of transactions; nil: they are not numbered
 	Out        *Builder        // takes the records
+	Seen       Tally           // counts the changes; its owner empties it
 }
 
 // Operations is a set of operations, by the letters of op.
@@ -63,8 +64,17 @@ type Change struct {
 	TxID   schema.Value // the transaction, as the event's block names it; null: none, or not asked for
 }
 
+// count counts a change, as filtered where skipped.operations leaves it out.
+func (e *Events) count(n *int64, op string) {
+	if e.Skip.Has(op) {
+		n = &e.Seen.Filtered
+	}
+	*n++
+}
+
 // Create sends an insert.
 func (e *Events) Create(c *Change) {
+	e.count(&e.Seen.Creates, envelope.Create)
 	if !e.Skip.Has(envelope.Create) {
 		e.send(c, envelope.OpCreate, e.key(c.Table, c.After), schema.Value{}, c.After, e.Context)
 	}
@@ -72,6 +82,7 @@ func (e *Events) Create(c *Change) {
 
 // Read sends a row of a snapshot.
 func (e *Events) Read(c *Change) {
+	e.Seen.Others++
 	e.send(c, envelope.OpRead, e.key(c.Table, c.After), schema.Value{}, c.After, e.Context)
 }
 
@@ -80,6 +91,7 @@ func (e *Events) Read(c *Change) {
 // key in a header. What is skipped is what would be sent: such a change is a delete
 // and a create.
 func (e *Events) Update(c *Change) {
+	e.count(&e.Seen.Updates, envelope.Update)
 	key := e.key(c.Table, c.After)
 	if !c.OldKey.IsNull() && c.Table.Key != nil {
 		if old := e.key(c.Table, c.OldKey); !schema.EqualValues(old, key) {
@@ -103,6 +115,7 @@ func (e *Events) Update(c *Change) {
 
 // Delete sends a delete and its tombstone.
 func (e *Events) Delete(c *Change) {
+	e.count(&e.Seen.Deletes, envelope.Delete)
 	if !e.Skip.Has(envelope.Delete) {
 		e.deleted(c, e.key(c.Table, c.Before), c.Before, e.Context)
 	}
@@ -118,6 +131,7 @@ func (e *Events) deleted(c *Change, key, before schema.Value, headers []schema.H
 
 // Truncate sends the truncation of a table: no key, no rows.
 func (e *Events) Truncate(c *Change) {
+	e.count(&e.Seen.Others, envelope.Truncate)
 	if !e.Skip.Has(envelope.Truncate) {
 		e.send(c, envelope.OpTruncate, schema.Value{}, schema.Value{}, schema.Value{}, e.Context)
 	}

@@ -79,6 +79,16 @@ func (q *Queue) Put(ctx context.Context, b connectors.Batch, bytes int, every ti
 	}
 }
 
+// A QueueUse is how full a queue is, and may be.
+type QueueUse struct{ Records, MaxRecords, Bytes, MaxBytes int }
+
+// Use is how full the queue is.
+func (q *Queue) Use() QueueUse {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return QueueUse{q.records, q.maxRecords, q.bytes, q.maxBytes}
+}
+
 // Hungry reports whether the emitter waits for a batch: then a small one is better
 // than none.
 func (q *Queue) Hungry() bool {

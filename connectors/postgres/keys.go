@@ -132,7 +132,7 @@ var (
 	keyGuardrailCollectionsLimitAction                    = cdc.KeyGuardrailCollectionsLimitAction
 	keyCustomSanitizePattern                              = cdc.KeyCustomSanitizePattern
 	keyStatisticsMetricsEnabled                           = config.Key[bool]{Name: "statistics.metrics.enabled", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.Short,
-		Doc: "Statistics in JMX metrics."}
+		Doc: "Whether /metrics has the least, greatest, mean and percentiles of MilliSecondsBehindSource."}
 	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.DecimalModes...), Recommend: cdc.Recommend(cdc.DecimalModes...),
 		Doc: "How NUMERIC and MONEY are sent: precise (Decimal), string, or double, which may round."}
 	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.TimeModes...), Recommend: cdc.Recommend(cdc.TimeModes...),
@@ -188,8 +188,8 @@ var (
 	keyNotificationSinkTopicName = config.Key[string]{Name: "notification.sink.topic.name", Importance: config.High, Group: groupEvents, Width: config.Long,
 		Doc: "Topic of the channel sink."}
 	keyTransactionMetadataFactory = cdc.KeyTransactionMetadataFactory
-	keyCustomMetricTags           = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
-		Doc: "Tags of JMX names."}
+	keyCustomMetricTags           = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW, Check: func(l []string) error { _, err := cdc.ParseTags(l); return err },
+		Doc: "Further labels of this connector's metrics debezium_metrics_…: name=value,name=value."}
 	keyColumnIncludeList  = cdc.KeyColumnIncludeList
 	keyColumnExcludeList  = cdc.KeyColumnExcludeList
 	keyTableIncludeList   = cdc.KeyTableIncludeList

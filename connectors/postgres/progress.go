@@ -2,9 +2,11 @@ package postgres
 
 import (
 	"context"
+	"fmt"
 	"sync/atomic"
 
 	"millrace/connectors"
+	"millrace/connectors/cdc"
 )
 
 // seen is what the goroutine that reads the stream shows of itself.
@@ -17,7 +19,13 @@ type seen struct {
 	queued    atomic.Uint64 // and handed on
 }
 
-var _ connectors.ProgressTeller = (*task)(nil)
+var (
+	_ connectors.ProgressTeller = (*task)(nil)
+	_ connectors.Sampler        = (*task)(nil)
+)
+
+// Samples implements connectors.Sampler.
+func (t *task) Samples() []connectors.Sample { return t.metrics.Samples() }
 
 // show is called after some messages, never for each.
 func (r *reader) show(messages int) {
@@ -31,6 +39,8 @@ func (r *reader) show(messages int) {
 		open = uint64(r.commit)
 	}
 	s.commit.Store(open)
+	r.events.Seen.At = r.micros
+	r.t.metrics.Streamed(&r.events.Seen)
 	s.streaming.Store(true)
 }
 
@@ -40,8 +50,19 @@ func (r *reader) show(messages int) {
 // while it has nothing to send, are taken for what they say. During a snapshot nothing is known.
 func (t *task) Progress(context.Context) connectors.Progress {
 	s := &t.seen
-	p := connectors.Progress{Position: "the snapshot, or on the way to the server", At: s.messages.Load(), Behind: -1}
+	p := connectors.Progress{Position: "on the way to the server", At: s.messages.Load(), Behind: -1, Snapshot: t.scan.Progress()}
+	if p.Snapshot != nil {
+		p.At += uint64(p.Snapshot.Rows)
+	}
 	if !s.streaming.Load() {
+		if sn := p.Snapshot; sn != nil && sn.State == cdc.ScanRunning {
+			p.Position = "the snapshot"
+			for _, table := range sn.Tables {
+				if table.State == cdc.TableReading {
+					p.Position = fmt.Sprintf("the snapshot of table %s, after %d rows", table.Table, table.Rows)
+				}
+			}
+		}
 		return p
 	}
 	received, commit := s.received.Load(), s.commit.Load()

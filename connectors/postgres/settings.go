@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/connectors"
 	"millrace/connectors/cdc"
 	"millrace/schema/config"
 	"millrace/schema/envelope"
@@ -48,8 +49,6 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	keySignalPollInterval.Name:                                  "there are no signals",
 	keyNotificationSinkTopicName.Name:                           "there are no notifications",
 	keyInternalLogPositionCheckEnable.Name:                      "the slot's position is always checked",
-	keyStatisticsMetricsEnabled.Name:                            "JMX metrics",
-	keyCustomMetricTags.Name:                                    "JMX metrics",
 	keySnapshotIsolationMode.Name:                               "a snapshot is always one repeatable-read transaction",
 	keySchemaRefreshMode.Name:                                   "a table's shape is the one that the stream announces",
 
@@ -194,7 +193,10 @@ type settings struct {
 	maxQueueBytes       int
 	retry               bool
 
-	txTopic         string // of transactions' metadata; empty: none is sent
+	txTopic    string // of transactions' metadata; empty: none is sent
+	statistics bool
+	tags       []connectors.Label
+
 	heartbeat       time.Duration
 	heartbeatTopic  string
 	heartbeatAction string
@@ -243,7 +245,7 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		failure: strings.ToLower(keyEventProcessingFailureHandlingMode.Get(v)), maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)),
 		maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retry: keyErrorsMaxRetries.Get(v) != 0,
 		heartbeat: keyHeartbeatInterval.Get(v), heartbeatAction: keyHeartbeatActionQuery.Get(v), checkTimeout: keyConnectionValidationTimeout.Get(v),
-		selects: map[string]string{},
+		selects: map[string]string{}, statistics: keyStatisticsMetricsEnabled.Get(v),
 	}
 	if p := keyPluginName.Get(v); p != "pgoutput" && p != "decoderbufs" {
 		add(cdc.Invalid(keyPluginName.Name, p, "Value must be one of decoderbufs, pgoutput"))
@@ -283,6 +285,7 @@ func parse(v config.Values) (*settings, []*config.Error) {
 	s.reselect = reselect
 
 	// What follows was checked by the keys already, so it cannot fail.
+	s.tags, _ = cdc.ParseTags(keyCustomMetricTags.Get(v))
 	s.streamParams, _ = parseParams(keySlotStreamParams.Get(v))
 	s.identities, _ = parseIdentities(keyReplicaIdentityAutosetValues.Get(v))
 	s.keys, _ = cdc.ParseKeyColumns(keyMessageKeyColumns.Get(v))

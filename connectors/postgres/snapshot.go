@@ -31,7 +31,8 @@ type snapshot struct {
 
 	table *table
 	first bool         // the table is the first of all
-	rows  int64        // of the table
+	rows  int64        // of the table,
+	told  int64        // of which so many were shown
 	total int64        // of all tables
 	mid   schema.Value // the source block of the rows that are neither first nor last
 	err   error        // what Write could not take
@@ -60,6 +61,13 @@ func (t *task) readSnapshot(ctx context.Context, queue *cdc.Queue, c *session, t
 		return position{}, err
 	}
 	began := time.Now()
+	names := make([]string, len(tables))
+	for i := range tables {
+		names[i] = tables[i].String()
+	}
+	t.scan.Begin(names, func(i int) int64 { return int64(max(-1, tables[i].rows)) })
+	complete := false
+	defer func() { t.scan.End(complete) }()
 	t.lg.Info("snapshot begins", "tables", len(tables), "lsn", at.String())
 	for i := range tables {
 		if err := sn.readTable(ctx, c, types, &tables[i], i == 0); err != nil {
@@ -73,6 +81,7 @@ func (t *task) readSnapshot(ctx context.Context, queue *cdc.Queue, c *session, t
 	if err := sn.flush(); err != nil {
 		return position{}, err
 	}
+	complete = true
 	t.lg.Info("snapshot complete", "tables", len(tables), "rows", sn.total, "took", time.Since(began).Round(time.Millisecond).String())
 	return sn.pos, nil
 }
@@ -103,7 +112,8 @@ func (sn *snapshot) readTable(ctx context.Context, c *session, types map[uint32]
 		return connectors.BadConfig(err)
 	}
 	sn.t.warnSkipped(tab, skipped)
-	sn.table, sn.first, sn.rows = tab, first, 0
+	sn.table, sn.first, sn.rows, sn.told = tab, first, 0, 0
+	sn.t.scan.Read(ct.String(), 0)
 	sn.block.snapshot(envelope.SnapshotTrue)
 	sn.mid = sn.block.at(&sn.build.Arena, tab.schemaValue, tab.nameValue, sn.pos.commit)
 
@@ -133,7 +143,16 @@ func (sn *snapshot) readTable(ctx context.Context, c *session, types map[uint32]
 		sn.mark(envelope.SnapshotLastInTable)
 	}
 	sn.total += sn.rows
+	sn.tell()
+	sn.t.scan.Done(ct.String())
 	return nil
+}
+
+// tell shows how far the table is.
+func (sn *snapshot) tell() {
+	sn.t.scan.Read(sn.table.String(), sn.rows-sn.told)
+	sn.told = sn.rows
+	sn.t.metrics.Snapshotted(&sn.events.Seen)
 }
 
 // mark gives the last row its place in the snapshot.
@@ -158,6 +177,9 @@ func (sn *snapshot) flush() error {
 		b.Describe = func(i int) string { return "snapshot, " + describe(records, i) }
 	}
 	sn.clock.reset()
+	if sn.table != nil {
+		sn.tell()
+	}
 	return sn.queue.Put(sn.ctx, b, size, time.Minute, idle)
 }
 
@@ -181,7 +203,11 @@ func (sn *snapshot) take(b []byte) error {
 	row, lost, err := sn.table.copyRow(&sn.build.Arena, b)
 	var ve *valueError
 	if errors.As(err, &ve) {
-		return sn.t.refuse(sn.table, ve, "the snapshot")
+		if err := sn.t.refuse(sn.table, ve, "the snapshot"); err != nil {
+			return err
+		}
+		sn.events.Seen.Erroneous++
+		return nil
 	}
 	if err != nil {
 		return err

@@ -64,7 +64,11 @@ type reader struct {
 // run reads until the connection or ctx ends.
 func (r *reader) run(ctx context.Context) error {
 	r.reportAt = time.Now()
-	defer r.t.seen.streaming.Store(false)
+	r.t.metrics.Connected(true)
+	defer func() {
+		r.t.metrics.Connected(false)
+		r.t.seen.streaming.Store(false)
+	}()
 	for {
 		now := time.Now()
 		if err := r.chores(ctx, now); err != nil {
@@ -262,6 +266,7 @@ func (r *reader) message(ctx context.Context, at lsn, b []byte) error {
 			return err
 		}
 		r.inTx, r.last = false, commit
+		r.events.Seen.Commits++
 		if end > r.pos.commit {
 			r.pos = position{commit: end, last: end, xid: r.xid, micros: r.micros, message: "COMMIT"}
 		}
@@ -372,6 +377,7 @@ func (r *reader) change(ctx context.Context, at lsn, kind byte, c *cursor, size 
 		return fmt.Errorf("the server sent a change of the table with number %d, which it has not announced", oid)
 	}
 	if t == nil {
+		r.events.Seen.Filtered++
 		r.moved(at, kindNames[kind])
 		return nil
 	}
@@ -387,6 +393,7 @@ func (r *reader) change(ctx context.Context, at lsn, kind byte, c *cursor, size 
 		if err := r.t.refuse(t, ve, fmt.Sprintf("LSN %s, transaction %d", at, r.xid)); err != nil {
 			return err
 		}
+		r.events.Seen.Erroneous++
 	} else {
 		r.build.Grow(size + rowOverhead)
 	}
@@ -444,6 +451,7 @@ func (r *reader) decode(ctx context.Context, t *table, at lsn, kind byte, c *cur
 	if full {
 		ch.Before = before
 		if r.t.s.skipUnchanged && schema.EqualValues(before, after) {
+			r.events.Seen.Unchanged++
 			return nil
 		}
 	}

@@ -28,6 +28,8 @@ type task struct {
 
 	confirmed atomic.Uint64 // the LSN up to which the log has stored everything
 	seen      seen
+	scan      cdc.Scan
+	metrics   cdc.Metrics
 }
 
 func newTask(cc connectors.Context, v config.Values) (connectors.SourceTask, error) {
@@ -36,6 +38,7 @@ func newTask(cc connectors.Context, v config.Values) (connectors.SourceTask, err
 		return nil, connectors.BadConfig(errs[0])
 	}
 	t := &task{s: s, cc: cc, lg: cc.Log, partition: cdc.ServerPartition(s.prefix), messages: s.newMessageLayout(), warned: map[string]bool{}}
+	t.metrics = cdc.Metrics{Plugin: "postgres", Name: s.prefix, Tags: s.tags, Statistics: s.statistics, Scan: &t.scan}
 	if t.lg == nil {
 		t.lg = slog.New(slog.DiscardHandler)
 	}
@@ -59,6 +62,7 @@ func (t *task) Run(parent context.Context, out connectors.Out) error {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
 	queue := cdc.NewQueue(t.s.maxQueue, t.s.maxQueueBytes)
+	t.metrics.Queue(queue)
 	emitted := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -209,6 +213,7 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue, pos position, have
 		}
 	}
 	if have {
+		t.scan.Skip()
 		return t.resume(ctx, c, st, pos)
 	}
 	if s.snapshotMode == "initial" && !pause(ctx, s.snapshotDelay) {
