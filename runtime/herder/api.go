@@ -114,7 +114,7 @@ func (h *Herder) mustLead(ctx context.Context) error {
 			err = runtime.Conflict("the worker is shutting down")
 		case !h.joined:
 			err = runtime.Conflict("Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway.")
-		case !h.at.leader:
+		case !h.at.Leader:
 			err = &runtime.ForwardError{URL: h.leaderURL, ConflictError: runtime.ConflictError{
 				Msg: fmt.Sprintf("only the leader of the group can do that: it is the worker at %s", h.leaderURL)}}
 		}
@@ -229,7 +229,7 @@ func (h *Herder) owner(ctx context.Context, has func(work) bool, f func()) error
 			err = runtime.Conflict("Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway.")
 		case has(h.mine):
 			f()
-		case !h.at.leader:
+		case !h.at.Leader:
 			err = &runtime.ForwardError{URL: h.leaderURL, ConflictError: runtime.ConflictError{
 				Msg: "another worker runs it; the leader knows which: it is the worker at " + h.leaderURL}}
 		default:

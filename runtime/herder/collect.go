@@ -13,6 +13,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/runtime"
+	"millrace/runtime/member"
 	"millrace/runtime/worker"
 	"millrace/schema"
 )
@@ -95,7 +96,7 @@ func (c *collector) Collect(to chan<- prometheus.Metric) {
 	defer cancel()
 	h, e := c.h, &emitter{to, c.names, map[string]bool{}}
 	var (
-		at       membership
+		at       member.Membership
 		mine     work
 		leader   string
 		conns    []string
@@ -231,7 +232,7 @@ func (h *Herder) collectWorker(e *emitter, conns []string, tasks []shownTask) {
 	e.put(adminConnections, float64(connections), admin)
 }
 
-func (h *Herder) collectGroup(e *emitter, at membership, mine work, leader string, joined bool) {
+func (h *Herder) collectGroup(e *emitter, at member.Membership, mine work, leader string, joined bool) {
 	t := &h.tally
 	e.put(assignedConnectors, float64(len(mine.connectors)), t.group.ID)
 	e.put(assignedTasks, float64(len(mine.tasks)), t.group.ID)
@@ -248,9 +249,9 @@ func (h *Herder) collectGroup(e *emitter, at membership, mine work, leader strin
 		since = float64(time.Since(last).Milliseconds())
 	}
 	e.put(sinceLastRebalance, since)
-	e.put(epoch, float64(at.generation))
+	e.put(epoch, float64(at.Generation))
 	e.say(leaderName, leader)
-	e.say(protocolName, at.protocol)
+	e.say(protocolName, at.Protocol)
 }
 
 // task sends one task's metrics. taken are the partitions that tasks of its connector

@@ -82,7 +82,7 @@ func (h *Herder) fence(name string, f *fencing) {
 			time.AfterFunc(wait, func() {
 				h.mail.post(func() {
 					c := h.configs.Now().Connectors[name]
-					if !h.at.leader || h.ending || c == nil || len(c.Tasks) == 0 || !h.mustFence(c) {
+					if !h.at.Leader || h.ending || c == nil || len(c.Tasks) == 0 || !h.mustFence(c) {
 						delete(h.fencings, name)
 						return
 					}
@@ -102,7 +102,7 @@ func (h *Herder) showWaiting(name string, err error) {
 	for n := range c.Tasks {
 		id := runtime.TaskID{Connector: name, Task: n}
 		if h.mine.hasTask(id) && h.tasks[id] == nil {
-			h.statuses.PutTask(id, store.Status{State: runtime.Failed, WorkerID: h.workerID, Generation: h.at.generation,
+			h.statuses.PutTask(id, store.Status{State: runtime.Failed, WorkerID: h.workerID, Generation: h.at.Generation,
 				Trace: "the producers of the connector's former tasks could not be fenced, as exactly-once delivery needs: " + err.Error() + "; it is tried again"})
 		}
 	}

@@ -10,10 +10,93 @@ import (
 	"slices"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"millrace/runtime/member"
 	"millrace/runtime/store"
 )
 
-// standing implements owner. Under the eager protocol everything stops first.
+// inGroup is the herder as its membership in the group of workers calls it.
+type inGroup struct{ h *Herder }
+
+// Standing implements member.Owner.
+func (g inGroup) Standing(ctx context.Context, last string) (func(protocol string) []byte, error) {
+	md, err := g.h.standing(ctx, last == protoEager)
+	return func(protocol string) []byte {
+		md := md
+		md.version = versionOf(protocol)
+		if md.allocation != nil {
+			a := *md.allocation
+			a.version = max(1, md.version)
+			md.allocation = &a
+		}
+		return appendMetadata(nil, md)
+	}, err
+}
+
+// Lead implements member.Owner.
+func (g inGroup) Lead(ctx context.Context, at member.Membership, reported map[string][]byte) (map[string][]byte, error) {
+	led := ledGroup{Membership: at, members: map[string]metadata{}}
+	for id, b := range reported {
+		md, err := parseMetadata(b)
+		if err != nil {
+			return nil, fmt.Errorf("member %s: %w", id, err)
+		}
+		led.members[id] = md
+	}
+	all, err := g.h.lead(ctx, led)
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[string][]byte, len(all))
+	for id, a := range all {
+		out[id] = appendAssignment(nil, a)
+	}
+	return out, nil
+}
+
+// Assigned implements member.Owner.
+func (g inGroup) Assigned(ctx context.Context, at member.Membership, b []byte) error {
+	a, err := parseAssignment(b)
+	if err != nil {
+		return fmt.Errorf("the assignment of group %s: %w", g.h.cfg.Worker.GroupID, err)
+	}
+	return g.h.assigned(ctx, at, a)
+}
+
+// Lost implements member.Owner.
+func (g inGroup) Lost(why error) { g.h.lost(why) }
+
+// membershipFailed tells what joining again cannot help.
+func (h *Herder) membershipFailed(err error) {
+	if why := h.never(err); why != nil {
+		h.neverJoins(why)
+	}
+}
+
+// never is why joining again cannot help until somebody changes something, nil where it can.
+func (h *Herder) never(err error) error {
+	switch {
+	case errors.Is(err, kerr.InvalidSessionTimeout):
+		return fmt.Errorf("join group %s: session.timeout.ms=%d lies outside of what the cluster's group.min.session.timeout.ms and group.max.session.timeout.ms allow (Kafka's own: 6000 to 1800000); change it: %w",
+			h.cfg.Worker.GroupID, h.cfg.Worker.SessionTimeout.Milliseconds(), err)
+	case errors.Is(err, kerr.InconsistentGroupProtocol):
+		return fmt.Errorf("join group %s: its members are no Connect workers, or offer other protocols; choose another group.id (a sink's consumer group cannot be the workers' group), or the connect.protocol that the others have: %w", h.cfg.Worker.GroupID, err)
+	case errors.Is(err, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("join group %s: the worker has not the right to; grant it, or choose another group.id: %w", h.cfg.Worker.GroupID, err)
+	case errors.Is(err, kerr.InvalidGroupID):
+		return fmt.Errorf("join group %.100q: the cluster takes no such group.id; choose another: %w", h.cfg.Worker.GroupID, err)
+	}
+	return nil
+}
+
+// ledGroup is what a leader is told of its group.
+type ledGroup struct {
+	member.Membership
+	members map[string]metadata
+}
+
+// standing is what the worker reports when it joins. Under the eager protocol everything stops first.
 func (h *Herder) standing(ctx context.Context, eager bool) (metadata, error) {
 	h.tally.rebalance(false)
 	if eager {
@@ -51,7 +134,7 @@ func configured(s *store.Snapshot) work {
 	return work{slices.Collect(maps.Keys(s.Connectors)), s.Tasks()}.normal()
 }
 
-// lead implements owner.
+// lead makes every member's assignment.
 func (h *Herder) lead(ctx context.Context, g ledGroup) (map[string]assignment, error) {
 	limited, cancel := context.WithTimeout(ctx, h.cfg.Worker.SyncTimeout)
 	defer cancel()
@@ -61,9 +144,9 @@ func (h *Herder) lead(ctx context.Context, g ledGroup) (map[string]assignment, e
 	out := map[string]assignment{}
 	err := h.do(ctx, func() {
 		snap := h.configs.Now()
-		version := versionOf(g.protocol)
-		base := assignment{version: version, leader: g.id, leaderURL: h.url, configOffset: snap.Offset}
-		input := group{now: time.Now(), generation: g.generation, members: map[string]work{}, configured: configured(snap), maxDelay: h.cfg.Worker.RebalanceDelay}
+		version := versionOf(g.Protocol)
+		base := assignment{version: version, leader: g.ID, leaderURL: h.url, configOffset: snap.Offset}
+		input := group{now: time.Now(), generation: g.Generation, members: map[string]work{}, configured: configured(snap), maxDelay: h.cfg.Worker.RebalanceDelay}
 		h.urls = map[string]string{}
 		for id, m := range g.members {
 			h.urls[id] = m.url
@@ -110,14 +193,14 @@ func (h *Herder) lead(ctx context.Context, g ledGroup) (map[string]assignment, e
 
 var errBehind = errors.New("the config topic could not be read as far as the assignment wants")
 
-// assigned implements owner.
-func (h *Herder) assigned(ctx context.Context, m membership, a assignment) error {
+// assigned takes what the worker was assigned.
+func (h *Herder) assigned(ctx context.Context, m member.Membership, a assignment) error {
 	if a.err == errConfigMismatch {
 		h.lg.Info("the leader has not read all configurations; the group assigns again")
 		if err := h.configs.ReadToEnd(ctx); err != nil {
 			return err
 		}
-		h.member.requestRejoin()
+		h.member.RequestRejoin()
 		return h.do(ctx, func() { h.at = m })
 	}
 	// Nothing starts before the configurations that were assigned are known here.
@@ -140,7 +223,7 @@ func (h *Herder) assigned(ctx context.Context, m membership, a assignment) error
 		}
 	}
 	if h.cfg.Worker.TransactionalLeader() {
-		if !m.leader {
+		if !m.Leader {
 			h.configs.Follow()
 		} else if err := h.configs.Lead(ctx, h.cfg.Worker.LeaderID()); err != nil {
 			return fmt.Errorf("become the group's only writer of configurations: %w", err)
@@ -159,24 +242,24 @@ func (h *Herder) assigned(ctx context.Context, m membership, a assignment) error
 			}
 		}
 		if a.delay > 0 {
-			generation := m.generation
+			generation := m.Generation
 			time.AfterFunc(a.delay, func() {
 				h.mail.post(func() {
-					if h.at.generation == generation {
-						h.member.requestRejoin()
+					if h.at.Generation == generation {
+						h.member.RequestRejoin()
 					}
 				})
 			})
 		}
-		h.lg.Info("joined the group of workers", "group", h.cfg.Worker.GroupID, "generation", m.generation, "leader", m.leader,
+		h.lg.Info("joined the group of workers", "group", h.cfg.Worker.GroupID, "generation", m.Generation, "leader", m.Leader,
 			"connectors", len(h.mine.connectors), "tasks", len(h.mine.tasks))
-		if m.leader {
+		if m.Leader {
 			h.refreshSessionKey()
 		}
 	})
 }
 
-// lost implements owner: all that runs here may already run elsewhere.
+// lost is called when the group counts the worker in no longer: all that runs here may already run elsewhere.
 func (h *Herder) lost(why error) {
 	killed := make(chan struct{})
 	h.mail.post(func() {

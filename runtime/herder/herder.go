@@ -17,6 +17,7 @@ import (
 	"millrace/log"
 	"millrace/runtime"
 	"millrace/runtime/loggers"
+	"millrace/runtime/member"
 	"millrace/runtime/provider"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
@@ -53,7 +54,7 @@ type Herder struct {
 	worker    *worker.Worker
 	validator *settings.Validator
 	client    *kgo.Client // of the membership
-	member    *member
+	member    *member.Member
 
 	mail    mailbox
 	writing chan struct{} // of one: who holds it writes configurations
@@ -152,7 +153,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 			Restart: func(r store.Restart) { h.mail.post(func() { h.restartAsked(r) }) },
 			Fenced: func(err error) {
 				h.lg.Warn("this worker can no longer write configurations, as when another leads; it joins the group again", "transactional.id", c.Worker.LeaderID(), "err", err)
-				h.member.requestRejoin()
+				h.member.RequestRejoin()
 			},
 			Logger: h.loggerAsked,
 		})
@@ -183,18 +184,18 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 	})
 	h.validator = &settings.Validator{Plugins: c.Plugins, Worker: c.Worker, Providers: c.Providers, Context: func(name string) connectors.Context { return h.worker.Context(name, -1) },
 		ExactlyOnce: c.Worker.ExactlyOnceSources()}
-	h.member = &member{
-		cl: h.client, group: c.Worker.GroupID, protocols: protocolsFor(c.Worker.Protocol), session: c.Worker.SessionTimeout,
-		heartbeat: c.Worker.Heartbeat, rebalance: c.Worker.RebalanceTimeout, lg: h.lg, owner: h, rejoin: make(chan struct{}, 1), refused: h.neverJoins,
-	}
-	var inGroup context.Context
-	inGroup, h.endMember = context.WithCancel(context.Background())
+	h.member = member.New(member.Config{
+		Client: h.client, Type: "connect", Group: c.Worker.GroupID, Protocols: protocolsFor(c.Worker.Protocol), Session: c.Worker.SessionTimeout,
+		Heartbeat: c.Worker.Heartbeat, Rebalance: c.Worker.RebalanceTimeout, Logger: h.lg, Owner: inGroup{h}, Failed: h.membershipFailed,
+	})
+	var joined context.Context
+	joined, h.endMember = context.WithCancel(context.Background())
 	h.configs.Live()
 	h.watching.Go(func() { h.watch(h.stopped) })
 	go h.loop()
 	go func() {
 		defer close(h.left)
-		h.member.run(inGroup, c.Worker.TaskGrace)
+		h.member.Run(joined, c.Worker.TaskGrace)
 	}()
 	return h, nil
 }

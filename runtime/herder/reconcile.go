@@ -9,6 +9,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/runtime"
+	"millrace/runtime/member"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
 	"millrace/runtime/worker"
@@ -17,7 +18,7 @@ import (
 
 // state is what the loop owns.
 type state struct {
-	at        membership
+	at        member.Membership
 	joined    bool // a member of the group, with an assignment
 	mine      work // what is assigned to this worker
 	leaderID  string
@@ -95,7 +96,7 @@ func (h *Herder) reconcile() {
 	h.reconcileTasks(snap, want)
 	if h.whenGone && !h.holdsOther() {
 		h.whenGone = false
-		h.member.requestRejoin()
+		h.member.RequestRejoin()
 	}
 	if len(h.tasks) == 0 && len(h.conns) == 0 {
 		for _, f := range h.whenIdle {
@@ -106,7 +107,7 @@ func (h *Herder) reconcile() {
 	if !h.joined || h.ending {
 		return
 	}
-	if h.at.leader {
+	if h.at.Leader {
 		h.reconcileGroup(snap)
 	}
 	if !h.readied {
@@ -139,7 +140,7 @@ func (h *Herder) leftovers() work {
 func (h *Herder) reconcileGroup(snap *store.Snapshot) {
 	if now := configured(snap); !now.equal(h.ledFor) {
 		h.ledFor = now
-		h.member.requestRejoin()
+		h.member.RequestRejoin()
 	}
 	conns, tasks := h.statuses.Known()
 	for _, name := range conns {
@@ -355,7 +356,7 @@ func (h *Herder) stopTasks(tasks []*worker.Task) {
 // gone reports that a task no longer runs here, where it still exists.
 func (h *Herder) gone(id runtime.TaskID, snap *store.Snapshot) {
 	if c := snap.Connectors[id.Connector]; c != nil && id.Task < len(c.Tasks) {
-		h.statuses.PutTask(id, store.Status{State: runtime.Unassigned, WorkerID: h.workerID, Generation: h.at.generation})
+		h.statuses.PutTask(id, store.Status{State: runtime.Unassigned, WorkerID: h.workerID, Generation: h.at.Generation})
 	}
 }
 
@@ -391,7 +392,7 @@ func (h *Herder) taskState(t *worker.Task, st runtime.State, err error) {
 		s.begun = true
 		h.tally.tasks.ok.Add(1)
 	}
-	h.statuses.PutTask(t.ID, store.Status{State: st, WorkerID: h.workerID, Generation: h.at.generation, Version: t.Version})
+	h.statuses.PutTask(t.ID, store.Status{State: st, WorkerID: h.workerID, Generation: h.at.Generation, Version: t.Version})
 }
 
 // taskFailed has a task's run that is over count as failed, and restarted where that
@@ -401,7 +402,7 @@ func (h *Herder) taskFailed(t *worker.Task, s *taskSlot, err error) {
 		h.tally.tasks.failed.Add(1)
 	}
 	t.Meter.Is(runtime.Failed)
-	h.statuses.PutTask(t.ID, store.Status{State: runtime.Failed, WorkerID: h.workerID, Generation: h.at.generation, Version: t.Version, Trace: err.Error()})
+	h.statuses.PutTask(t.ID, store.Status{State: runtime.Failed, WorkerID: h.workerID, Generation: h.at.Generation, Version: t.Version, Trace: err.Error()})
 	s.run, s.ended, s.stall = nil, true, nil
 	c := h.configs.Now().Connectors[t.ID.Connector]
 	if c == nil {
@@ -451,7 +452,7 @@ func (h *Herder) failed(o *outcome, err error, c *store.Connector, again func())
 }
 
 func (h *Herder) reportConnector(name string, st runtime.State, err error, snap *store.Snapshot) {
-	report := store.Status{State: st, WorkerID: h.workerID, Generation: h.at.generation}
+	report := store.Status{State: st, WorkerID: h.workerID, Generation: h.at.Generation}
 	if err != nil {
 		report.Trace = err.Error()
 	}
@@ -511,7 +512,7 @@ func (h *Herder) restartConnector(name string, s *connSlot) {
 func (h *Herder) restartTask(id runtime.TaskID, s *taskSlot, snap *store.Snapshot) {
 	s.forget()
 	s.restarts = 0
-	report := store.Status{State: runtime.Restarting, WorkerID: h.workerID, Generation: h.at.generation}
+	report := store.Status{State: runtime.Restarting, WorkerID: h.workerID, Generation: h.at.Generation}
 	if s.run == nil {
 		s.ended = false
 		h.statuses.PutTask(id, report)
