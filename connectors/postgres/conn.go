@@ -201,6 +201,7 @@ type replConn struct {
 	buf   *bufio.Reader
 	out   []byte
 	timeo time.Duration // wal_sender_timeout; 0: none
+	pid   string        // of the server's process
 
 	deadline time.Time // of reads, as last set
 	ended    atomic.Bool
@@ -248,7 +249,7 @@ func (rc *replConn) stream(ctx context.Context, conn *pgconn.PgConn, sql string)
 			if err != nil {
 				return err
 			}
-			rc.net, rc.front = hc.Conn, hc.Frontend
+			rc.net, rc.front, rc.pid = hc.Conn, hc.Frontend, strconv.FormatUint(uint64(hc.PID), 10)
 			return nil
 		}
 	}
@@ -307,14 +308,18 @@ func (rc *replConn) receive(deadline time.Time) ([]byte, error) {
 
 const pgEpoch = 946_684_800_000_000 // 2000-01-01 in microseconds since 1970
 
-// report tells the server what was received and what is confirmed.
-func (rc *replConn) report(received, confirmed uint64) error {
+// report tells the server what was received and what is confirmed. With ask it wants an
+// answer.
+func (rc *replConn) report(received, confirmed uint64, ask bool) error {
 	b := append(rc.out[:0], 'd', 0, 0, 0, 0, pglogrepl.StandbyStatusUpdateByteID)
 	b = binary.BigEndian.AppendUint64(b, max(received, confirmed))
 	b = binary.BigEndian.AppendUint64(b, confirmed)
 	b = binary.BigEndian.AppendUint64(b, confirmed)
 	b = binary.BigEndian.AppendUint64(b, uint64(time.Now().UnixMicro()-pgEpoch))
 	b = append(b, 0)
+	if ask {
+		b[len(b)-1] = 1
+	}
 	binary.BigEndian.PutUint32(b[1:], uint32(len(b)-1))
 	rc.out = b
 	if err := rc.net.SetWriteDeadline(time.Now().Add(connectTimeout)); err != nil {

@@ -25,7 +25,9 @@ var (
 )
 
 // Samples implements connectors.Sampler.
-func (t *task) Samples() []connectors.Sample { return t.metrics.Samples() }
+func (t *task) Samples() []connectors.Sample {
+	return append(t.metrics.Samples(), t.watch.samples()...)
+}
 
 // show is called after some messages, never for each.
 func (r *reader) show(messages int) {

@@ -34,6 +34,12 @@ var (
 	reasonSlotLost = &connectors.Reason{Code: "postgres.slot_lost", Retry: connectors.RetryNever,
 		Doc:    "The slot that kept the connector's place is gone, was invalidated, or is ahead of the stored position: changes between that position and now cannot be read any more.",
 		Remedy: "stop the connector, delete its offsets (DELETE /connectors/<name>/offsets) and resume it with snapshot.mode=initial for a new snapshot"}
+	reasonSlotFull = &connectors.Reason{Code: "postgres.slot_full", Retry: connectors.RetryUnknown,
+		Doc:    "The server keeps more of its log for the slot than slot.retained.wal.limit.bytes allows, and the task does not get away from it: the log is behind, the task was stopped for long, a snapshot runs for long, or a transaction has been open on the server for long.",
+		Remedy: "see why the connector does not keep up (its status, its log), or raise slot.retained.wal.limit.bytes; if the server's disk is in danger, drop the slot and take a new snapshot"}
+	reasonAhead = &connectors.Reason{Code: "postgres.position_ahead", Retry: connectors.RetryNever,
+		Doc:    "The stored position lies beyond the end of the server's log: it is another server, or one that was restored from a backup or took over without its last changes. What it writes up to that position would be passed over.",
+		Remedy: "check that the host is the right one; if it is, stop the connector, delete its offsets (DELETE /connectors/<name>/offsets) and resume it with snapshot.mode=initial for a new snapshot"}
 	reasonSlotInUse = &connectors.Reason{Code: "postgres.slot_in_use", Retry: connectors.RetryUnknown,
 		Doc:    "Another connection reads the slot. A slot serves one reader.",
 		Remedy: "stop the other reader, or give this connector a slot.name of its own"}
@@ -53,7 +59,7 @@ var (
 		Doc:    "The lists of tables match none that can be captured as asked.",
 		Remedy: "correct table.include.list, or set publish.via.partition.root=true for partitioned tables"}
 
-	reasons = []*connectors.Reason{reasonUnreachable, reasonLogin, reasonDatabase, reasonWALLevel, reasonRights, reasonSlotLost,
+	reasons = []*connectors.Reason{reasonUnreachable, reasonLogin, reasonDatabase, reasonWALLevel, reasonRights, reasonSlotLost, reasonSlotFull, reasonAhead,
 		reasonSlotInUse, reasonSlotForeign, reasonSlotLimit, reasonPublication, reasonData, reasonTables}
 )
 

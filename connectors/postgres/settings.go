@@ -18,16 +18,22 @@ import (
 
 // Settings that Debezium accepts but does not list.
 var (
-	keyReadOnly         = config.Key[bool]{Name: "read.only", Internal: true, Doc: "Write nothing to the database. Only signals would."}
-	keyTopicDelimiter   = config.Key[string]{Name: "topic.delimiter", Default: ".", Internal: true, Doc: "Stands between the parts of a topic's name.", Check: config.NonEmpty}
-	keyFieldAdjust      = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: config.OneOf(envelope.AdjustModes...)}
-	keyMoneyDigits      = config.Key[int32]{Name: "money.fraction.digits", Default: 2, Internal: true, Doc: "Digits behind the point of MONEY.", Check: config.Between[int32](0, 18)}
-	keyOffsetMismatch   = config.Key[string]{Name: "offset.mismatch.strategy", Default: "fail", Internal: true, Doc: "What to do when the slot is ahead of the stored position, so that changes between them are gone: fail, trust_offset (the same), no_validation, trust_slot and trust_greater_lsn (go on behind the gap, with a warning).", Check: config.OneOf("fail", "no_validation", "trust_offset", "trust_slot", "trust_greater_lsn")}
-	keySkipUnchanged    = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs REPLICA IDENTITY FULL."}
+	keyReadOnly       = config.Key[bool]{Name: "read.only", Internal: true, Doc: "Write nothing to the database. Only signals would."}
+	keyTopicDelimiter = config.Key[string]{Name: "topic.delimiter", Default: ".", Internal: true, Doc: "Stands between the parts of a topic's name.", Check: config.NonEmpty}
+	keyFieldAdjust    = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: config.OneOf(envelope.AdjustModes...)}
+	keyMoneyDigits    = config.Key[int32]{Name: "money.fraction.digits", Default: 2, Internal: true, Doc: "Digits behind the point of MONEY.", Check: config.Between[int32](0, 18)}
+	keyOffsetMismatch = config.Key[string]{Name: "offset.mismatch.strategy", Default: "fail", Internal: true, Doc: "What to do when the slot is ahead of the stored position, so that changes between them are gone: fail, trust_offset (the same), no_validation, trust_slot and trust_greater_lsn (go on behind the gap, with a warning).", Check: config.OneOf("fail", "no_validation", "trust_offset", "trust_slot", "trust_greater_lsn")}
+	keySkipUnchanged  = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs REPLICA IDENTITY FULL."}
+	keyWatchInterval  = config.Key[time.Duration]{Name: "slot.watch.interval.ms", Default: 10 * time.Second, Internal: true, Check: cdc.AtLeastZero,
+		Doc: "Milliseconds between two looks at what the server keeps for the slot; 0: never."}
+	keyRetainLimit = config.Key[int64]{Name: "slot.retained.wal.limit.bytes", Internal: true, Check: config.AtLeast[int64](0),
+		Doc: "Most bytes of its log that the server shall keep for the slot; at four fifths of it a warning is logged. 0: no limit, and a warning at 1 GiB and each doubling."}
+	keyRetainAction = config.Key[string]{Name: "slot.retained.wal.action", Default: retainWarn, Internal: true, Check: config.OneOf(retainWarn, retainFail, retainDrop),
+		Doc: "What is done at that limit when a task does not get away from it: warn logs; fail stops the task; drop stops it and drops the slot, so that the server's disk is safe and a new snapshot is needed."}
 	keyTopicTransaction = config.Key[string]{Name: "topic.transaction", Default: "transaction", Internal: true, Doc: "Last part of the name of the topic that provide.transaction.metadata fills.", Check: config.NonEmpty}
 	keyHeartbeatPrefix2 = config.Key[string]{Name: "topic.heartbeat.prefix", Internal: true, Doc: "Older name of heartbeat.topics.prefix."}
 
-	internalKeys = []config.Field{keyReadOnly, keyTopicDelimiter, keyFieldAdjust, keyMoneyDigits, keyOffsetMismatch, keySkipUnchanged, keyTopicTransaction, keyHeartbeatPrefix2}
+	internalKeys = []config.Field{keyReadOnly, keyTopicDelimiter, keyFieldAdjust, keyMoneyDigits, keyOffsetMismatch, keySkipUnchanged, keyTopicTransaction, keyHeartbeatPrefix2, keyWatchInterval, keyRetainLimit, keyRetainAction}
 )
 
 // ignored are the settings that existing configurations hold and that have no
@@ -153,6 +159,9 @@ type settings struct {
 	statusInterval                     time.Duration
 	confirm                            bool
 	mismatch                           string
+	watchEvery                         time.Duration // 0: the slot is not watched
+	retainLimit                        int64         // bytes; 0: none
+	retainAction                       string
 
 	snapshotMode                  string
 	snapshotDelay, streamingDelay time.Duration
@@ -233,6 +242,7 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		dropSlot: keySlotDropOnStop.Get(v), failover: keySlotFailover.Get(v), viaRoot: keyPublishViaPartitionRoot.Get(v),
 		slotWait: time.Duration(keySlotMaxRetries.Get(v)) * keySlotRetryDelay.Get(v), statusInterval: keyStatusUpdateInterval.Get(v),
 		confirm: keyFlushLsnSource.Get(v) && !strings.EqualFold(keyLsnFlushMode.Get(v), "manual"), mismatch: strings.ToLower(keyOffsetMismatch.Get(v)),
+		watchEvery: keyWatchInterval.Get(v), retainLimit: keyRetainLimit.Get(v), retainAction: strings.ToLower(keyRetainAction.Get(v)),
 		snapshotMode: strings.ToLower(keySnapshotMode.Get(v)), snapshotDelay: keySnapshotDelay.Get(v), streamingDelay: keyStreamingDelay.Get(v),
 		lockTables: strings.EqualFold(keySnapshotLockingMode.Get(v), "shared"), lockTimeout: keySnapshotLockTimeout.Get(v),
 		tableOrder: strings.ToLower(keySnapshotTablesOrderByRowCount.Get(v)), ignoreBuiltin: keyTableIgnoreBuiltin.Get(v),

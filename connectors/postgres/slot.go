@@ -111,6 +111,19 @@ func (s *settings) behind(st *slotState, p position) error {
 	return connectors.Failed(reasonSlotLost, nil, cause, "")
 }
 
+// beyond reports as an error that a stored position lies beyond the end of the server's
+// log: what the server writes up to there would be taken for known.
+func (s *settings) beyond(ctx context.Context, c *session, p position) (bool, error) {
+	l, err := c.lookAtSlot(ctx)
+	if err != nil || p.commit <= l.end+1 { // a message outside of transactions is followed by its own place
+		return false, err
+	}
+	if s.mismatch == "trust_slot" {
+		return true, nil
+	}
+	return true, connectors.Failed(reasonAhead, nil, fmt.Sprintf("the stored position %s lies beyond the end of the server's log, %s", p.commit, l.end), "")
+}
+
 // preparePublication does what publication.autocreate.mode says.
 func (s *settings) preparePublication(ctx context.Context, c *session, tables []catalogTable) error {
 	viaRoot := "false"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"strconv"
 	"time"
 
@@ -59,6 +60,7 @@ type reader struct {
 	movedAt   time.Time     // when an offset last went into the queue
 	beatAt    time.Time     // the next heartbeat is due; zero: none
 	interval  time.Duration // between two reports, at most
+	quiet     quiet
 }
 
 // run reads until the connection or ctx ends.
@@ -91,7 +93,12 @@ func (r *reader) run(ctx context.Context) error {
 			}
 			r.clock.reset()
 		}
-		if err := r.drain(ctx, deadline); err != nil {
+		since := time.Now()
+		n, err := r.drain(ctx, deadline)
+		if err == nil {
+			err = r.listen(n, since)
+		}
+		if err != nil {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -101,27 +108,69 @@ func (r *reader) run(ctx context.Context) error {
 }
 
 // drain reads messages until none is at hand any more, or some hundred were.
-func (r *reader) drain(ctx context.Context, deadline time.Time) error {
-	n := 0
+func (r *reader) drain(ctx context.Context, deadline time.Time) (n int, err error) {
 	defer func() { r.show(n) }()
 	for range 256 {
 		b, err := r.rc.receive(deadline)
 		if errors.Is(err, errIdle) {
-			return nil
+			return n, nil
 		}
 		if err != nil {
-			return r.t.s.classify(err, "read the stream of changes")
+			return n, r.t.s.classify(err, "read the stream of changes")
 		}
 		n++
 		if err := r.handle(ctx, b); err != nil {
-			return err
+			return n, err
 		}
 		if !r.rc.buffered() {
-			return nil
+			return n, nil
 		}
 	}
-	return nil
+	return n, nil
 }
+
+// quiet is how long nothing came while we listened.
+type quiet struct {
+	listened time.Duration
+	began    time.Time
+	asked    bool
+}
+
+// listen notes what came of listening since a time. A server that says nothing is asked
+// for an answer; one that gives none either works on a large transaction, and then its
+// sender is still there, or the connection is broken without our having been told.
+func (r *reader) listen(messages int, since time.Time) error {
+	q := &r.quiet
+	if messages > 0 {
+		*q = quiet{}
+		return nil
+	}
+	if q.listened == 0 {
+		q.began = since
+	}
+	q.listened += time.Since(since)
+	limit := max(r.rc.timeo, minSilence)
+	if r.rc.timeo == 0 {
+		limit = time.Minute
+	}
+	if q.listened > limit/2 && !q.asked {
+		q.asked = true
+		return r.tell(true)
+	}
+	if q.listened <= limit {
+		return nil
+	}
+	if l, ok := r.t.watch.seen(); ok && l.at.After(q.began.Add(limit/2)) && l.pid == r.rc.pid {
+		*q = quiet{} // it is there
+		return nil
+	} else if q.listened <= 2*limit && !(ok && l.at.After(q.began.Add(limit/2))) {
+		return nil // the watcher may yet tell
+	}
+	return r.t.s.classify(fmt.Errorf("the server has said nothing for %s, asked for an answer, too: %w", q.listened.Round(time.Second), os.ErrDeadlineExceeded), "read the stream of changes")
+}
+
+// minSilence is the least silence after which a server is taken for gone.
+const minSilence = 2 * time.Second
 
 // chores does what is due by the clock.
 func (r *reader) chores(ctx context.Context, now time.Time) error {
@@ -151,9 +200,11 @@ func (r *reader) moveAt() time.Time {
 }
 
 // report tells the server our position, which also tells it that we live.
-func (r *reader) report() error {
+func (r *reader) report() error { return r.tell(false) }
+
+func (r *reader) tell(ask bool) error {
 	confirmed := r.t.confirmed.Load()
-	if err := r.rc.report(r.received, confirmed); err != nil {
+	if err := r.rc.report(r.received, confirmed, ask); err != nil {
 		return r.t.s.classify(err, "report the position to the server")
 	}
 	r.reported = confirmed

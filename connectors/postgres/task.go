@@ -28,6 +28,7 @@ type task struct {
 
 	confirmed atomic.Uint64 // the LSN up to which the log has stored everything
 	seen      seen
+	watch     slotWatch
 	scan      cdc.Scan
 	metrics   cdc.Metrics
 }
@@ -38,6 +39,7 @@ func newTask(cc connectors.Context, v config.Values) (connectors.SourceTask, err
 		return nil, connectors.BadConfig(errs[0])
 	}
 	t := &task{s: s, cc: cc, lg: cc.Log, partition: cdc.ServerPartition(s.prefix), messages: s.newMessageLayout(), warned: map[string]bool{}}
+	t.watch.t = t
 	t.metrics = cdc.Metrics{Plugin: "postgres", Name: s.prefix, Tags: s.tags, Statistics: s.statistics, Scan: &t.scan}
 	if t.lg == nil {
 		t.lg = slog.New(slog.DiscardHandler)
@@ -57,10 +59,20 @@ func (t *task) newEvents(b *cdc.Builder) cdc.Events {
 }
 
 // Run reads until ctx ends. The goroutine that calls it owns the connections; another
-// emits.
+// emits, a third watches the slot.
 func (t *task) Run(parent context.Context, out connectors.Out) error {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
+	watched := make(chan error, 1)
+	if t.s.watchEvery > 0 {
+		go func() {
+			var over error
+			t.watch.run(ctx, func(err error) { over = err; cancel() })
+			watched <- over
+		}()
+	} else {
+		watched <- nil
+	}
 	queue := cdc.NewQueue(t.s.maxQueue, t.s.maxQueueBytes)
 	t.metrics.Queue(queue)
 	emitted := make(chan error, 1)
@@ -70,13 +82,18 @@ func (t *task) Run(parent context.Context, out connectors.Out) error {
 	}()
 	err := t.read(ctx, queue)
 	cancel()
-	refused := <-emitted
+	refused, over := <-emitted, <-watched
 	switch {
 	case parent.Err() != nil:
 		if t.s.dropSlot {
 			t.dropSlot()
 		}
 		return nil
+	case over != nil:
+		if t.s.retainAction == retainDrop {
+			t.dropSlot()
+		}
+		return over
 	case refused != nil && !errors.Is(refused, context.Canceled):
 		return refused
 	}
@@ -95,6 +112,7 @@ func (t *task) Commit(_ context.Context, done []connectors.Offset) error {
 		}
 		if ok && !p.snapshot {
 			t.confirmUpTo(p.commit)
+			t.watch.confirmed(p.micros)
 		}
 	}
 	return nil
@@ -136,6 +154,7 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 	}
 	if have && t.s.confirm {
 		t.confirmUpTo(pos.commit) // it is stored
+		t.watch.confirmed(pos.micros)
 	}
 	if pos, err = t.prepare(ctx, queue, pos, have); err != nil {
 		return err
@@ -244,6 +263,12 @@ func (t *task) resume(ctx context.Context, c *session, st *slotState, pos positi
 	}
 	if err := s.behind(st, pos); err != nil {
 		return pos, err
+	}
+	if ahead, err := s.beyond(ctx, c, pos); err != nil {
+		return pos, err
+	} else if ahead {
+		t.lg.Warn("the stored position lies beyond the end of the server's log, and the slot's is taken, as offset.mismatch.strategy=trust_slot asks", "slot", s.slot, "from", pos.commit.String(), "to", st.confirmed.String())
+		pos = position{commit: st.confirmed, last: st.confirmed, micros: pos.micros, message: "COMMIT"}
 	}
 	if st.confirmed > pos.commit {
 		t.lg.Warn("slot is ahead of the stored position, and what lies between is not captured", "slot", s.slot, "from", pos.commit.String(), "to", st.confirmed.String())

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # connect.sh install               fetches Apache Kafka Connect 4.3.1 with its file connectors; prints its folder
 # connect.sh DIR PORT BOOTSTRAP    runs a distributed worker in the foreground, its REST on 127.0.0.1:PORT, against the brokers BOOTSTRAP
+# DEBEZIUM=postgres|mysql adds that connector of Debezium 3.6.1.Final, which is fetched when it is first asked for.
 # KAFKA_HEAP_OPTS sets the heap (Kafka's own default, -Xms256M -Xmx2G); SETTINGS holds further lines of the worker's properties.
 set -euo pipefail
 # shellcheck source=lib.sh
@@ -17,6 +18,15 @@ fetch() {
 java_packages
 assembled "$name" fetch
 home=$CACHE/$name
+plugins=$home/plugins
+if [[ -n ${DEBEZIUM:-} ]]; then
+  fetch_debezium() { # beside what the worker has
+    jars "$1/plugins/debezium" -x org.slf4j,com.github.luben,org.xerial.snappy,org.lz4,at.yawk.lz4,jakarta.ws.rs,org.apache.kafka \
+      "io.debezium:debezium-connector-$DEBEZIUM:3.6.1.Final"
+  }
+  assembled "debezium-$DEBEZIUM-3.6.1.Final" fetch_debezium
+  plugins+=,$CACHE/debezium-$DEBEZIUM-3.6.1.Final/plugins
+fi
 if [[ ${1:-} == install ]]; then
   echo "$home"
   exit
@@ -33,7 +43,7 @@ key.converter=org.apache.kafka.connect.json.JsonConverter
 value.converter=org.apache.kafka.connect.json.JsonConverter
 key.converter.schemas.enable=false
 value.converter.schemas.enable=false
-plugin.path=$home/plugins
+plugin.path=$plugins
 group.id=connect-$port
 config.storage.topic=connect-$port-configs
 config.storage.replication.factor=1
