@@ -1,0 +1,334 @@
+package mysql
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/client"
+	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"millrace/connectors"
+)
+
+// A session is a connection for queries. Its time zone is UTC, and it speaks utf8mb4.
+// One goroutine uses it.
+type session struct {
+	c  *client.Conn
+	s  *settings
+	sv server
+}
+
+// A server is what its variables say about it.
+type server struct {
+	version  string // "9.7.4", "10.11.14-MariaDB-…"
+	number   int    // 90704, 101114
+	mariadb  bool
+	gtids    bool // it numbers transactions
+	checksum string
+	logBin   bool
+	format   string
+	image    string
+	id       uint32
+}
+
+// connect opens a connection and signs in.
+func (s *settings) connect(ctx context.Context, files connectors.Files) (*client.Conn, error) {
+	addr := net.JoinHostPort(s.host, strconv.Itoa(s.port))
+	doing := fmt.Sprintf("connect to %s as %q", addr, s.user)
+	conf, err := s.tls(files)
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.dial(ctx, addr, conf)
+	if err != nil && conf != nil && s.sslMode == "preferred" && strings.Contains(err.Error(), "does not support TLS") {
+		c, err = s.dial(ctx, addr, nil)
+	}
+	switch {
+	case err == nil:
+		return c, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "tls: ") && !strings.Contains(err.Error(), "EOF"):
+		return nil, connectors.Failed(reasonTLS, err, doing, "")
+	case strings.Contains(err.Error(), "unknown auth plugin"):
+		return nil, connectors.Failed(reasonLogin, err, doing, "")
+	}
+	return nil, s.classify(err, doing)
+}
+
+// tls is how the connection is encrypted; nil: it is not.
+func (s *settings) tls(connectors.Files) (*tls.Config, error) {
+	switch s.sslMode {
+	case "disabled", "disable":
+		return nil, nil
+	case "preferred", "required", "trust":
+		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, nil //nolint:gosec // as asked: encrypted, not verified
+	}
+	return nil, connectors.BadConfig(fmt.Errorf("%s=%s: no certificates of authorities are given", keyDatabaseSSLMode.Name, s.sslMode))
+}
+
+func (s *settings) dial(ctx context.Context, addr string, conf *tls.Config) (*client.Conn, error) {
+	if s.connectTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, s.connectTimeout)
+		defer cancel()
+	}
+	// The driver's handshake knows no context: closing the socket ends it.
+	var stop func() bool
+	dialer := &net.Dialer{}
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dialer.DialContext(ctx, network, address)
+		if err == nil {
+			stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
+		}
+		return conn, err
+	}
+	c, err := client.ConnectWithDialer(ctx, "tcp", addr, s.user, s.password.Reveal(), "", dial, func(c *client.Conn) error {
+		c.SetAttributes(map[string]string{"program_name": "millrace"})
+		if conf != nil {
+			c.SetTLSConfig(conf)
+		}
+		return nil
+	})
+	if stop != nil && !stop() && err == nil {
+		_ = c.Close()
+		err = ctx.Err()
+	}
+	if err != nil && ctx.Err() != nil {
+		err = errors.Join(context.Cause(ctx), err)
+	}
+	return c, err
+}
+
+// open opens a session and looks at the server.
+func (s *settings) open(ctx context.Context, files connectors.Files) (*session, error) {
+	c, err := s.connect(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	ss := &session{c: c, s: s}
+	if err := ss.begin(ctx); err != nil {
+		ss.close()
+		return nil, err
+	}
+	return ss, nil
+}
+
+func (ss *session) begin(ctx context.Context) error {
+	if err := ss.exec(ctx, "SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600, net_read_timeout = 3600, wait_timeout = 86400"); err != nil {
+		return err
+	}
+	rows, err := ss.query(ctx, "SELECT VERSION(), @@global.binlog_checksum, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, @@global.server_id")
+	if err != nil {
+		return err
+	}
+	r := rows[0]
+	sv := server{version: r[0].text, checksum: r[1].text, logBin: r[2].text == "1", format: r[3].text, image: r[4].text}
+	id, _ := strconv.ParseUint(r[5].text, 10, 32)
+	sv.id = uint32(id)
+	sv.number = versionNumber(sv.version)
+	sv.mariadb = strings.Contains(strings.ToLower(sv.version), "mariadb")
+	if sv.mariadb {
+		sv.gtids = true
+	} else {
+		rows, err := ss.query(ctx, "SELECT @@global.gtid_mode")
+		if err != nil {
+			return err
+		}
+		sv.gtids = strings.HasPrefix(strings.ToUpper(rows[0][0].text), "ON")
+	}
+	ss.sv = sv
+	return nil
+}
+
+// versionNumber is 90704 of "9.7.4-log".
+func versionNumber(s string) int {
+	n := 0
+	rest := strings.TrimPrefix(s, "5.5.5-") // as older clients are told of MariaDB
+	for range 3 {
+		end := 0
+		for end < len(rest) && rest[end] >= '0' && rest[end] <= '9' {
+			end++
+		}
+		part, _ := strconv.Atoi(rest[:end])
+		n = n*100 + part
+		rest = strings.TrimPrefix(rest[end:], ".")
+	}
+	return n
+}
+
+func (ss *session) close() { _ = ss.c.Close() }
+
+// A field of a result; null stands apart from "".
+type field struct {
+	text string
+	null bool
+}
+
+// query runs a statement and returns its rows, which must be few. ctx's end closes the
+// connection.
+func (ss *session) query(ctx context.Context, sql string) ([][]field, error) {
+	stop := context.AfterFunc(ctx, func() { _ = ss.c.Close() })
+	r, err := ss.c.Execute(sql)
+	if !stop() && ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, ss.s.classify(err, "run "+clip(sql))
+	}
+	if r.Resultset == nil {
+		return nil, nil
+	}
+	out := make([][]field, 0, len(r.Values))
+	for _, row := range r.Values {
+		fs := make([]field, len(row))
+		for i := range row {
+			fs[i].null = row[i].Type == mysql.FieldValueTypeNull
+			switch row[i].Type {
+			case mysql.FieldValueTypeString:
+				fs[i].text = string(row[i].AsString())
+			case mysql.FieldValueTypeUnsigned:
+				fs[i].text = strconv.FormatUint(row[i].AsUint64(), 10)
+			case mysql.FieldValueTypeSigned:
+				fs[i].text = strconv.FormatInt(row[i].AsInt64(), 10)
+			case mysql.FieldValueTypeFloat:
+				fs[i].text = strconv.FormatFloat(row[i].AsFloat64(), 'g', -1, 64)
+			}
+		}
+		out = append(out, fs)
+	}
+	r.Close()
+	return out, nil
+}
+
+func (ss *session) exec(ctx context.Context, sql string) error {
+	_, err := ss.query(ctx, sql)
+	return err
+}
+
+// clip is the front of a statement for messages.
+func clip(sql string) string {
+	if len(sql) > 120 {
+		return sql[:120] + "…"
+	}
+	return sql
+}
+
+// quoteName quotes a name for SQL, quoteText a text.
+func quoteName(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
+func quoteText(s string) string {
+	return "'" + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), "'", "''") + "'"
+}
+
+func (id TableID) quoted() string { return quoteName(id.Database) + "." + quoteName(id.Name) }
+
+// A place of the log and what was executed before it.
+type logPlace struct {
+	file  string
+	pos   int64
+	gtids *gtidSet
+}
+
+// place asks where the log ends.
+func (ss *session) place(ctx context.Context) (logPlace, error) {
+	sql := "SHOW BINARY LOG STATUS"
+	if ss.sv.mariadb || ss.sv.number < 80200 {
+		sql = "SHOW MASTER STATUS"
+	}
+	rows, err := ss.query(ctx, sql)
+	if err != nil {
+		return logPlace{}, err
+	}
+	if len(rows) == 0 || len(rows[0]) < 2 {
+		return logPlace{}, connectors.Failed(reasonNoLog, nil, fmt.Sprintf("the server %s writes no binary log", ss.s.host), "")
+	}
+	p := logPlace{file: rows[0][0].text}
+	if p.pos, err = strconv.ParseInt(rows[0][1].text, 10, 64); err != nil {
+		return p, fmt.Errorf("the position of the binary log: %w", err)
+	}
+	text := ""
+	if ss.sv.mariadb {
+		rows, err := ss.query(ctx, "SELECT @@global.gtid_binlog_pos")
+		if err != nil {
+			return p, err
+		}
+		text = rows[0][0].text
+	} else if len(rows[0]) > 4 {
+		text = rows[0][4].text
+	}
+	p.gtids, err = parseGTIDs(text, ss.sv.mariadb)
+	return p, err
+}
+
+// dump begins to read the log: where the server numbers transactions and set is given,
+// all that is not in set, else from a place of a file.
+func (s *settings) dump(ctx context.Context, files connectors.Files, file string, pos int64, set *gtidSet) (*wire, server, error) {
+	ss, err := s.open(ctx, files)
+	if err != nil {
+		return nil, server{}, err
+	}
+	w, err := ss.dump(ctx, file, pos, set)
+	if err != nil {
+		ss.close()
+	}
+	return w, ss.sv, err
+}
+
+func (ss *session) dump(ctx context.Context, file string, pos int64, set *gtidSet) (*wire, error) {
+	s := ss.s
+	period := min(max(s.silence/4, 50*time.Millisecond), 5*time.Second)
+	id := make([]byte, 16)
+	_, _ = rand.Read(id) // never fails
+	uuid := quoteText(formatUUID([16]byte(id)))
+	set1 := fmt.Sprintf("SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum, @master_heartbeat_period = %[1]d, @source_heartbeat_period = %[1]d, @slave_uuid = %[2]s, @replica_uuid = %[2]s", period.Nanoseconds(), uuid)
+	if ss.sv.mariadb {
+		set1 += ", @mariadb_slave_capability = 4"
+		if set != nil {
+			set1 += ", @slave_connect_state = " + quoteText(set.String()) + ", @slave_gtid_strict_mode = 1"
+		}
+	}
+	if err := ss.exec(ctx, set1); err != nil {
+		return nil, err
+	}
+	w := newWire(ss.c.Conn.Conn)
+	host, _ := os.Hostname()
+	if err := w.send(registerCommand(s.serverID, host)); err != nil {
+		return nil, s.classify(err, "register as a reader of the binary log")
+	}
+	p, _, err := w.packet(time.Now().Add(30 * time.Second))
+	switch {
+	case err != nil:
+		return nil, s.classify(err, "register as a reader of the binary log")
+	case len(p) > 0 && p[0] == 0xff:
+		return nil, s.classify(serverError(p), "register as a reader of the binary log")
+	}
+	var command []byte
+	flags := uint16(0)
+	if ss.sv.mariadb && s.query {
+		flags |= 2 // send the statements of rows
+	}
+	switch {
+	case set != nil && ss.sv.mariadb:
+		command = dumpCommand("", 4, flags, s.serverID)
+	case set != nil:
+		command = dumpGTIDCommand(set, s.serverID)
+	default:
+		if pos > 1<<32-1 {
+			return nil, connectors.Failed(reasonLogLost, nil, fmt.Sprintf("the position %d of %s lies beyond 4 GiB, where the server cannot be asked to begin without GTIDs", pos, file),
+				"switch GTIDs on (gtid_mode=ON), or delete the connector's offsets for a new snapshot; keep max_binlog_size and transactions below 4 GiB")
+		}
+		command = dumpCommand(file, uint32(max(pos, 4)), flags, s.serverID)
+	}
+	if err := w.send(command); err != nil {
+		return nil, s.classify(err, "ask for the binary log")
+	}
+	return w, nil
+}
