@@ -3,6 +3,7 @@ package cmd
 import (
 	"millrace/connectors/elasticsearch"
 	"millrace/connectors/file"
+	"millrace/connectors/mysql"
 	"millrace/connectors/postgres"
 	"millrace/runtime/provider"
 	"millrace/schema/converters"
@@ -14,7 +15,7 @@ import (
 // Plugins are what ships in the binary. A binary with a connector of its own
 // appends to them: see the package's documentation.
 func Plugins() []plugin.Plugin {
-	list := []plugin.Plugin{postgres.Source, file.Source, file.Sink, elasticsearch.Sink}
+	list := []plugin.Plugin{postgres.Source, mysql.Source, mysql.MariaDB, file.Source, file.Sink, elasticsearch.Sink}
 	for _, p := range converters.All() {
 		list = append(list, p)
 	}

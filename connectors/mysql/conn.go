@@ -72,7 +72,7 @@ func (s *settings) tls(connectors.Files) (*tls.Config, error) {
 	case "preferred", "required", "trust":
 		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, nil //nolint:gosec // as asked: encrypted, not verified
 	}
-	return nil, connectors.BadConfig(fmt.Errorf("%s=%s: no certificates of authorities are given", keyDatabaseSSLMode.Name, s.sslMode))
+	return nil, connectors.BadConfig(fmt.Errorf("%s=%s: no certificates of authorities are given", keyDatabaseSslMode.Name, s.sslMode))
 }
 
 func (s *settings) dial(ctx context.Context, addr string, conf *tls.Config) (*client.Conn, error) {
@@ -92,6 +92,7 @@ func (s *settings) dial(ctx context.Context, addr string, conf *tls.Config) (*cl
 		return conn, err
 	}
 	c, err := client.ConnectWithDialer(ctx, "tcp", addr, s.user, s.password.Reveal(), "", dial, func(c *client.Conn) error {
+		c.UnsetCapability(mysql.CLIENT_DEPRECATE_EOF) // what snapshot.go reads by itself ends as it always did
 		c.SetAttributes(map[string]string{"program_name": "millrace"})
 		if conf != nil {
 			c.SetTLSConfig(conf)

@@ -22,6 +22,7 @@ type position struct {
 
 	rowsDone int64  // ours alone; -1: not known
 	gtid     string // of the open transaction, where it has one; ours alone
+	tx       cdc.TxState
 
 	sec      int64 // of the last event, in seconds
 	serverID uint32
@@ -36,12 +37,13 @@ const (
 	offRow, offServerID, offEvent           = "row", "server_id", "event"
 	offSnapshot, offCompleted               = "snapshot", "snapshot_completed"
 	offTxRows, offTxGTID                    = "rows_in_transaction", "gtid_in_transaction"
-	offTransaction, offTransactionOrderKeys = "transaction_id", "transaction_data_collection_order_"
 )
 
 // value is the position as it is stored, in Debezium's order.
 func (p position) value() schema.Value {
-	v := cdc.Position{}.Set(offSec, schema.Int64Value(p.sec)).Set(offFile, schema.StringValue(p.file)).Set(offPos, schema.Int64Value(p.pos))
+	v := p.tx.Store(nil)
+	v = slices.Insert(v, min(len(v), 1), cdc.Position{}.Set(offSec, schema.Int64Value(p.sec))...)
+	v = v.Set(offFile, schema.StringValue(p.file)).Set(offPos, schema.Int64Value(p.pos))
 	if p.gtids != "" {
 		v = v.Set(offGTIDs, schema.StringValue(p.gtids))
 	}
@@ -87,6 +89,7 @@ func parsePosition(v schema.Value) (p position, ok bool, err error) {
 	if p.rowsDone, have = cdc.Int(v, offTxRows); !have {
 		p.rowsDone = -1
 	}
+	p.tx = cdc.StoredTx(v)
 	if p.rows < 0 || p.events < 0 || p.rowsDone < -1 {
 		return p, false, fmt.Errorf("the stored offset has a negative number")
 	}
@@ -104,7 +107,7 @@ func checkOffset(v schema.Value) error {
 			if n, ok := cdc.Int(v, k); !ok || n < 0 {
 				return fmt.Errorf("the value for the '%s' key in the offset is expected to be a number that is not negative", k)
 			}
-		} else if slices.Contains([]string{offFile, offGTIDs, offTxGTID, offTransaction}, k) && e.Value.Kind() != schema.String {
+		} else if slices.Contains([]string{offFile, offGTIDs, offTxGTID, cdc.TxKey}, k) && e.Value.Kind() != schema.String {
 			return fmt.Errorf("the value for the '%s' key in the offset is expected to be a text", k)
 		}
 	}

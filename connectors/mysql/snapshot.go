@@ -1,0 +1,458 @@
+package mysql
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"millrace/connectors"
+	"millrace/connectors/cdc"
+	"millrace/schema"
+	"millrace/schema/envelope"
+)
+
+// A snapshot reads the captured tables in one transaction. The last row read stays in
+// the batch in the making, since only what follows tells whether it is the last of its
+// table, or of all.
+type snapshot struct {
+	t      *task
+	ss     *session
+	queue  *cdc.Queue
+	build  *cdc.Builder
+	events cdc.Events
+	block  *sourceBlock
+	clock  clock
+	pos    position
+
+	first bool // no row of any table came yet
+	total int64
+}
+
+// A snapshotTable is a table to read.
+type snapshotTable struct {
+	id     TableID
+	rows   int64 // as the server estimates
+	create string
+}
+
+// snapshot reads what is captured as it stands at one place of the log, and returns the
+// place.
+func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, ss *session) (position, error) {
+	s := t.s
+	began := time.Now()
+	for _, sql := range []string{
+		fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int64(s.lockTimeout/time.Second))),
+		"SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+	} {
+		if err := ss.exec(ctx, sql); err != nil {
+			return position{}, err
+		}
+	}
+	unlock, err := t.lock(ctx, ss)
+	if err != nil {
+		return position{}, err
+	}
+	defer unlock()
+	if err := ss.exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+		return position{}, err
+	}
+	place, err := ss.place(ctx)
+	if err != nil {
+		return position{}, err
+	}
+	now := time.Now()
+	sn := &snapshot{t: t, ss: ss, queue: queue, build: cdc.NewBuilder(s.maxBatch), block: newSourceBlock(s), first: true,
+		pos: position{snapshot: true, file: place.file, pos: place.pos, gtids: place.gtids.String(), sec: now.Unix()}}
+	sn.events = t.newEvents(sn.build, nil)
+	sn.block.fields[srcFile] = schema.StringValue(place.file)
+	sn.block.snapshot(envelope.SnapshotTrue)
+	tables, initial, err := t.readSchemas(ctx, ss, sn.pos)
+	if err != nil {
+		return position{}, err
+	}
+	if s.lockingMode != "extended" {
+		if err := unlock(); err != nil {
+			return position{}, err
+		}
+	}
+	t.lg.Info("snapshot begins", "tables", len(tables), "file", place.file, "pos", place.pos, "gtids", place.gtids.String(), "locked", time.Since(began).Round(time.Millisecond).String())
+	// The position says that a snapshot is under way before its first row does.
+	if err := queue.Put(ctx, connectors.Batch{Offsets: sn.offsets()}, 0, time.Minute, idle); err != nil {
+		return position{}, err
+	}
+	sn.block.time(envelope.MomentOf(time.Now()))
+	records, err := t.schemas.Begin(ctx, initial, func(db, table string) schema.Value {
+		name := schema.Value{}
+		if table != "" {
+			name = schema.StringValue(table)
+		}
+		sn.block.time(envelope.MomentOf(time.Now()))
+		return sn.block.at(&sn.build.Arena, schema.StringValue(db), name, sn.pos.pos, 0)
+	})
+	if err != nil {
+		return position{}, err
+	}
+	for _, r := range records {
+		if sn.build.Full(rowOverhead) {
+			if err := sn.flush(ctx); err != nil {
+				return position{}, err
+			}
+		}
+		sn.build.Add(r)
+		sn.build.Grow(rowOverhead)
+	}
+	if sn.build.Len() > 0 { // they never are the snapshot's last row
+		if err := sn.flush(ctx); err != nil {
+			return position{}, err
+		}
+	}
+	sn.block.time(envelope.MomentOfMicros(now.Unix() * microsPerSec))
+	if s.snapshotMode != "no_data" {
+		tables = s.ordered(tables)
+		for i := range tables {
+			if err := sn.readTable(ctx, &tables[i]); err != nil {
+				return position{}, err
+			}
+		}
+	}
+	if err := ss.exec(ctx, "COMMIT"); err != nil {
+		return position{}, err
+	}
+	if sn.build.Len() > 0 {
+		sn.mark(envelope.SnapshotLast)
+	}
+	sn.pos.snapshot, sn.pos.completed = false, true
+	if err := sn.flush(ctx); err != nil {
+		return position{}, err
+	}
+	t.lg.Info("snapshot complete", "tables", len(tables), "rows", sn.total, "took", time.Since(began).Round(time.Millisecond).String())
+	return sn.pos, nil
+}
+
+// lock keeps changes away until unlock is called, once or more often.
+func (t *task) lock(ctx context.Context, ss *session) (unlock func() error, err error) {
+	if t.s.lockingMode == "none" {
+		return func() error { return nil }, nil
+	}
+	ls, err := t.s.open(ctx, t.cc.Files)
+	if err != nil {
+		return nil, err
+	}
+	if err := ls.exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int64(t.s.lockTimeout/time.Second)))); err != nil {
+		ls.close()
+		return nil, err
+	}
+	err = ls.exec(ctx, "FLUSH TABLES WITH READ LOCK")
+	if code := errorCode(err); code == erSpecificAccessDenied || code == erAccessDenied {
+		t.lg.Info("the user lacks the right RELOAD for a global read lock: the captured tables are locked one by one")
+		err = t.lockTables(ctx, ls)
+	}
+	if err != nil {
+		ls.close()
+		return nil, err
+	}
+	open := true
+	return func() error {
+		if !open {
+			return nil
+		}
+		open = false
+		defer ls.close()
+		return ls.exec(context.WithoutCancel(ctx), "UNLOCK TABLES")
+	}, nil
+}
+
+func (t *task) lockTables(ctx context.Context, ls *session) error {
+	tables, err := t.listTables(ctx, ls)
+	if err != nil || len(tables) == 0 {
+		return err
+	}
+	var parts []string
+	for _, tab := range tables {
+		parts = append(parts, tab.id.quoted()+" READ")
+	}
+	return ls.exec(ctx, "LOCK TABLES "+strings.Join(parts, ", "))
+}
+
+// listTables are the captured tables, by name.
+func (t *task) listTables(ctx context.Context, ss *session) ([]snapshotTable, error) {
+	rows, err := ss.query(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')")
+	if err != nil {
+		return nil, err
+	}
+	var out []snapshotTable
+	for _, r := range rows {
+		tab := snapshotTable{id: TableID{r[0].text, r[1].text}, rows: -1}
+		if !t.s.captures(tab.id) {
+			continue
+		}
+		if n, err := strconv.ParseInt(r[2].text, 10, 64); err == nil {
+			tab.rows = n
+		}
+		out = append(out, tab)
+	}
+	slices.SortFunc(out, func(a, b snapshotTable) int {
+		return strings.Compare(a.id.Database+"\x00"+a.id.Name, b.id.Database+"\x00"+b.id.Name)
+	})
+	return out, nil
+}
+
+// readSchemas reads the definitions of what is captured.
+func (t *task) readSchemas(ctx context.Context, ss *session, pos position) ([]snapshotTable, InitialSchema, error) {
+	init := InitialSchema{Place: pos.place(), At: time.Now()}
+	init.Place.Snapshot, init.Place.ServerID = true, 0
+	rows, err := ss.query(ctx, "SELECT @@global.character_set_server, @@global.collation_server")
+	if err != nil {
+		return nil, init, err
+	}
+	init.Charset, init.Collation = rows[0][0].text, rows[0][1].text
+	tables, err := t.listTables(ctx, ss)
+	if err != nil {
+		return nil, init, err
+	}
+	for i := range tables {
+		id := tables[i].id
+		rows, err := ss.query(ctx, "SHOW CREATE TABLE "+id.quoted())
+		if err != nil {
+			return nil, init, err
+		}
+		tables[i].create = rows[0][1].text
+		n := len(init.Databases)
+		if n == 0 || init.Databases[n-1].Name != id.Database {
+			rows, err := ss.query(ctx, "SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = "+quoteText(id.Database))
+			if err != nil {
+				return nil, init, err
+			}
+			db := InitialDatabase{Name: id.Database}
+			if len(rows) > 0 {
+				db.Charset, db.Collation = rows[0][0].text, rows[0][1].text
+			}
+			init.Databases = append(init.Databases, db)
+			n++
+		}
+		db := &init.Databases[n-1]
+		db.Tables = append(db.Tables, InitialTable{Name: id.Name, Create: tables[i].create})
+	}
+	return tables, init, nil
+}
+
+// ordered are the tables whose rows are read, in their order.
+func (s *settings) ordered(tables []snapshotTable) []snapshotTable {
+	if s.snapshotTables != nil {
+		tables = slices.DeleteFunc(slices.Clone(tables), func(t snapshotTable) bool { return !s.snapshotTables.Match(t.id.String()) })
+	}
+	switch s.tableOrder {
+	case "ascending":
+		slices.SortStableFunc(tables, func(x, y snapshotTable) int { return int(max(-1, min(1, x.rows-y.rows))) })
+	case "descending":
+		slices.SortStableFunc(tables, func(x, y snapshotTable) int { return int(max(-1, min(1, y.rows-x.rows))) })
+	}
+	return tables
+}
+
+func idle() error { return nil }
+
+// readTable reads one table, by the definition that the history has of it.
+func (sn *snapshot) readTable(ctx context.Context, st *snapshotTable) error {
+	t := sn.t
+	def := t.schemas.Table(st.id)
+	if def == nil {
+		return connectors.Failed(reasonSchema, nil, fmt.Sprintf("the definition of the table %s is not known after reading it", st.id), "")
+	}
+	tab, err := t.compile(ctx, def)
+	if err != nil {
+		return err
+	}
+	var columns []*column
+	var names []string
+	for i := range tab.columns {
+		if c := &tab.columns[i]; c.field >= 0 {
+			columns = append(columns, c)
+			names = append(names, quoteName(c.Name))
+		}
+	}
+	from := st.id.quoted()
+	if stmt := t.s.selects[st.id.String()]; stmt != "" {
+		from = "(" + strings.TrimRight(strings.TrimSpace(stmt), "; \n") + ") AS q"
+	}
+	sql := "SELECT " + strings.Join(names, ", ") + " FROM " + from
+	doing := fmt.Sprintf("read table %s", tab)
+	rows, err := sn.ss.stream(ctx, sql, len(columns))
+	if err != nil {
+		return t.s.classify(err, doing)
+	}
+	defer rows.stop()
+	sn.block.snapshot(envelope.SnapshotTrue)
+	mid := sn.block.at(&sn.build.Arena, tab.dbValue, tab.name, sn.pos.pos, 0)
+	n, only := int64(0), sn.first
+	for {
+		p, owned, err := rows.next()
+		if err != nil {
+			return t.s.classify(err, doing)
+		}
+		if p == nil {
+			break
+		}
+		if sn.build.Full(len(p) + rowOverhead) {
+			if err := sn.flush(ctx); err != nil {
+				return err
+			}
+		}
+		size := len(p)
+		if !owned {
+			p = sn.build.Arena.Copy(p)
+		}
+		row, err := tab.snapRow(&sn.build.Arena, p, columns)
+		var wrong *valueError
+		if errors.As(err, &wrong) {
+			if err := t.refuse(tab, wrong, "the snapshot"); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", doing, err)
+		}
+		src := mid
+		if n++; n == 1 {
+			mark := envelope.SnapshotFirstInTable
+			if sn.first {
+				mark, sn.first = envelope.SnapshotFirst, false
+			}
+			sn.block.snapshot(mark)
+			src = sn.block.at(&sn.build.Arena, tab.dbValue, tab.name, sn.pos.pos, 0)
+		}
+		sn.events.Read(&cdc.Change{Table: &tab.Table, After: row, Source: src, At: sn.clock.moment()})
+		sn.build.Grow(size + rowOverhead)
+		t.seen.events.Add(1)
+	}
+	if n > 1 || n == 1 && !only {
+		sn.mark(envelope.SnapshotLastInTable)
+	}
+	sn.total += n
+	return nil
+}
+
+// mark gives the last row its place in the snapshot.
+func (sn *snapshot) mark(place string) {
+	r := sn.build.Last()
+	fields := slices.Clone(r.Value.Fields())
+	at := r.ValueSchema.Index(envelope.SourceField)
+	src := slices.Clone(fields[at].Fields())
+	src[envelope.SourceSnapshot] = schema.StringValue(place)
+	fields[at] = schema.StructValue(sn.block.schema, src)
+	r.Value = schema.StructValue(r.ValueSchema, fields)
+}
+
+func (sn *snapshot) offsets() []connectors.Offset {
+	return []connectors.Offset{{Partition: sn.t.partition, Position: sn.pos.value()}}
+}
+
+func (sn *snapshot) flush(ctx context.Context) error {
+	records, size := sn.build.Take()
+	b := connectors.Batch{Records: records, Offsets: sn.offsets()}
+	if len(records) > 0 {
+		b.Describe = func(i int) string { return "snapshot, " + describe(records, i) }
+	}
+	sn.clock.reset()
+	return sn.queue.Put(ctx, b, size, time.Minute, idle)
+}
+
+// A rowStream is the rows of a query in the protocol's binary form, as the server sends
+// them.
+type rowStream struct {
+	w    *wire
+	stop func() bool
+	ctx  context.Context // the stream is as short as the call that reads it
+}
+
+// stream runs a query of so many columns whose rows are not held.
+func (ss *session) stream(ctx context.Context, sql string, columns int) (*rowStream, error) {
+	w := newWire(ss.c.Conn.Conn)
+	rs := &rowStream{w: w, ctx: ctx}
+	rs.stop = context.AfterFunc(ctx, func() { _ = ss.c.Close() })
+	fail := func(err error) (*rowStream, error) {
+		rs.stop()
+		return nil, err
+	}
+	if err := w.send(append([]byte{comStmtPrepare}, sql...)); err != nil {
+		return fail(err)
+	}
+	p, err := rs.packet()
+	if err != nil {
+		return fail(err)
+	}
+	c := cursor{b: p}
+	c.u8()
+	id := c.u32()
+	got, params := int(c.u16()), int(c.u16())
+	if c.bad || got != columns || params != 0 {
+		return fail(fmt.Errorf("the server prepared a query of %d columns and %d parameters where %d and none were asked for", got, params, columns))
+	}
+	if err := rs.skip(columns + 1); err != nil { // their descriptions and an end
+		return fail(err)
+	}
+	command := append(binary.LittleEndian.AppendUint32([]byte{comStmtExecute}, id), 0, 1, 0, 0, 0)
+	if err := w.send(command); err != nil {
+		return fail(err)
+	}
+	if p, err = rs.packet(); err != nil {
+		return fail(err)
+	}
+	c = cursor{b: p}
+	if n := c.size(); c.bad || n != columns {
+		return fail(fmt.Errorf("the server answered a query with %d columns where %d were asked for", n, columns))
+	}
+	if err := rs.skip(columns + 1); err != nil {
+		return fail(err)
+	}
+	return rs, nil
+}
+
+func (rs *rowStream) packet() ([]byte, error) {
+	p, _, err := rs.read()
+	return p, err
+}
+
+func (rs *rowStream) read() ([]byte, bool, error) {
+	p, owned, err := rs.w.packet(time.Time{})
+	switch {
+	case err != nil && rs.ctx.Err() != nil:
+		return nil, false, rs.ctx.Err()
+	case err != nil:
+		return nil, false, err
+	case len(p) == 0:
+		return nil, false, errShort
+	case p[0] == 0xff:
+		return nil, false, serverError(p)
+	}
+	return p, owned, nil
+}
+
+func (rs *rowStream) skip(n int) error {
+	for range n {
+		if _, err := rs.packet(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next is the next row; nil: there is none any more.
+func (rs *rowStream) next() (row []byte, owned bool, err error) {
+	p, owned, err := rs.read()
+	switch {
+	case err != nil:
+		return nil, false, err
+	case p[0] == 0xfe && len(p) < 9:
+		return nil, false, nil
+	case p[0] != 0:
+		return nil, false, fmt.Errorf("the server sent a packet of the unknown kind %d among rows", p[0])
+	}
+	return p, owned, nil
+}

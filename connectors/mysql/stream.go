@@ -1,0 +1,816 @@
+package mysql
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"millrace/connectors"
+	"millrace/connectors/cdc"
+	"millrace/schema"
+	"millrace/schema/envelope"
+)
+
+const (
+	// rowOverhead is what an event holds beside its row's bytes, about.
+	rowOverhead = 512
+	// linger bounds how long a batch waits for company while much comes.
+	linger = 2 * time.Millisecond
+	// offsetPause bounds how often an offset moves without records.
+	offsetPause = time.Second
+	// stalled is how long a full queue may hold the connection.
+	stalled = 30 * time.Second
+)
+
+// A mapped is a table as the log's last map of its number describes it.
+type mapped struct {
+	m        *tableMap
+	captured bool
+	def      *Table // the definition that rows was made for
+	rows     *logRow
+}
+
+// A reader decodes the binary log of one connection. It is used by the goroutine that
+// owns the connection, which never emits: batches go into the queue.
+type reader struct {
+	t      *task
+	w      *wire
+	sv     server
+	queue  *cdc.Queue
+	events cdc.Events
+	build  *cdc.Builder
+	block  *sourceBlock
+	clock  clock
+	zstd   *zstd.Decoder
+
+	tables   map[uint64]*mapped
+	compiled map[TableID]*table
+
+	resume position // where the stream was to begin; its transaction's part is done once that has ended
+	pos    position // behind the last event or row taken; without gtids, which set has
+	queued position // behind the last batch in the queue
+	set    *gtidSet // executed; nil: without GTIDs
+
+	established bool
+	checksums   bool
+	file        string
+	at          int64 // the end of the last event in file
+
+	inTx     bool
+	skipping bool   // this transaction's front is done
+	sameLog  bool   // it stands where the stored position says
+	gtid     gtidEvent
+	gtidText string // of the open transaction; "" without
+	gtidFrom int64  // where its event began; negative: none came
+	micros   int64  // of the transaction's commit; 0: not said
+	dropped  bool   // its server is one of those that are left out
+	query    schema.Value
+	source   schema.Value // the source block's fields of one rows event
+
+	flushAt time.Time // the batch in the making goes, at the latest; zero: it is empty
+	movedAt time.Time // when an offset last went into the queue
+	beatAt  time.Time // the next heartbeat is due; zero: none
+	last    time.Time // when the server was last heard
+}
+
+// run reads until the connection or ctx ends.
+func (r *reader) run(ctx context.Context) error {
+	defer func() {
+		r.t.seen.streaming.Store(false)
+		if r.zstd != nil {
+			r.zstd.Close()
+		}
+	}()
+	r.gtidFrom = -1
+	for {
+		now := time.Now()
+		if err := r.chores(ctx, now); err != nil {
+			return err
+		}
+		deadline := now.Add(time.Second)
+		if s := r.t.s.silence; s > 0 {
+			if now.Sub(r.last) > s {
+				return connectors.Failed(reasonUnreachable, nil, fmt.Sprintf("the server %s has sent nothing for %s, not even a sign of life", r.t.s.host, s), "")
+			}
+			if at := r.last.Add(s); at.Before(deadline) {
+				deadline = at
+			}
+		}
+		if !r.w.buffered() {
+			if r.build.Len() > 0 && r.queue.Hungry() {
+				if err := r.flush(ctx); err != nil {
+					return err
+				}
+			}
+			for _, at := range []time.Time{r.flushAt, r.beatAt, r.moveAt()} {
+				if !at.IsZero() && at.Before(deadline) {
+					deadline = at
+				}
+			}
+			r.clock.reset()
+		}
+		if err := r.drain(ctx, deadline); err != nil {
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			return err
+		}
+	}
+}
+
+// drain reads events until none is at hand any more, or some hundred were.
+func (r *reader) drain(ctx context.Context, deadline time.Time) error {
+	n := uint64(0)
+	defer func() {
+		seen := &r.t.seen
+		seen.events.Add(n)
+		seen.mu.Lock()
+		seen.file, seen.at = r.file, r.at
+		seen.mu.Unlock()
+		seen.streaming.Store(true)
+	}()
+	for range 256 {
+		p, owned, err := r.w.packet(deadline)
+		if err == errIdle {
+			return nil
+		}
+		if err != nil {
+			return r.t.s.classify(err, "read the binary log")
+		}
+		n++
+		if err := r.packet(ctx, p, owned); err != nil {
+			return err
+		}
+		if !r.w.buffered() {
+			break
+		}
+	}
+	r.last = time.Now()
+	return nil
+}
+
+// packet takes one packet of the dump.
+func (r *reader) packet(ctx context.Context, p []byte, owned bool) error {
+	if len(p) == 0 {
+		return errShort
+	}
+	switch p[0] {
+	case 0:
+	case 0xff:
+		return r.t.s.classify(serverError(p), "read the binary log")
+	case 0xfe:
+		return r.t.s.classify(io.EOF, "the server ended the stream of its binary log")
+	default:
+		return fmt.Errorf("the server sent a packet of the unknown kind %d within its binary log", p[0])
+	}
+	event := p[1:]
+	h, _, err := parseHeader(event)
+	if err != nil {
+		return r.broken(err)
+	}
+	r.established = true
+	if int(h.size) != len(event) {
+		return r.broken(fmt.Errorf("an event of %d bytes says that it has %d", len(event), h.size))
+	}
+	switch {
+	case h.kind == evFormat: // its own last bytes say whether it, and what follows, has a sum
+		if len(event) > headerSize+checksumSize+1 {
+			r.checksums = event[len(event)-checksumSize-1] == 1
+		}
+		if r.checksums {
+			var ok bool
+			if event, ok = checksum(event); !ok {
+				return r.broken(errors.New("an event's checksum is wrong"))
+			}
+		}
+	case h.kind == evRotate && h.flags&flagArtificial != 0:
+		// One that the server makes up has a sum or not, whatever its file has.
+		if without, ok := checksum(event); ok {
+			event = without
+		}
+	case r.checksums:
+		var ok bool
+		if event, ok = checksum(event); !ok {
+			return r.broken(errors.New("an event's checksum is wrong"))
+		}
+	}
+	start := r.locate(h)
+	return r.event(ctx, h, event[headerSize:], start, owned)
+}
+
+// broken is an error about the log itself.
+func (r *reader) broken(err error) error {
+	if connectors.FailureOf(err) != nil {
+		return err
+	}
+	return connectors.Failed(reasonLog, err, "the binary log at "+placeText(r.file, r.at), "")
+}
+
+func placeText(file string, pos int64) string { return file + ":" + strconv.FormatInt(pos, 10) }
+
+// locate follows the position in the file and returns where the event begins. The header
+// has 32 bits of where it ends: beyond 4 GiB the rest is known from the event before it.
+func (r *reader) locate(h header) int64 {
+	if h.flags&flagArtificial != 0 || h.kind == evHeartbeat || h.kind == evHeartbeat2 || h.kind == evFormat && h.end == 0 {
+		return r.at
+	}
+	r.at = endOf(r.at, h)
+	return r.at - int64(h.size)
+}
+
+func endOf(at int64, h header) int64 {
+	if h.end == 0 { // MariaDB leaves it out within transactions
+		return at + int64(h.size)
+	}
+	const wrap = 1 << 32
+	end := at&^(wrap-1) | int64(h.end)
+	if end < at-wrap/2 {
+		end += wrap
+	}
+	return end
+}
+
+// chores does what is due by the clock.
+func (r *reader) chores(ctx context.Context, now time.Time) error {
+	if !r.beatAt.IsZero() && !now.Before(r.beatAt) {
+		if err := r.beat(ctx, now); err != nil {
+			return err
+		}
+	}
+	if at := r.moveAt(); !r.flushAt.IsZero() && !now.Before(r.flushAt) || !at.IsZero() && !now.Before(at) {
+		return r.flush(ctx)
+	}
+	return nil
+}
+
+// moveAt is when the position must go on its way without records; zero: it has not
+// moved.
+func (r *reader) moveAt() time.Time {
+	if r.build.Len() > 0 || r.inTx || r.pos.file == r.queued.file && r.pos.pos == r.queued.pos && r.pos.events == r.queued.events {
+		return time.Time{}
+	}
+	return r.movedAt.Add(offsetPause)
+}
+
+// room sees to it that a change of so many bytes fits into the batch.
+func (r *reader) room(ctx context.Context, size int) error {
+	if r.build.Full(size + rowOverhead) {
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+	}
+	if r.flushAt.IsZero() {
+		r.flushAt = time.Now().Add(linger)
+	}
+	return nil
+}
+
+// flush puts the batch in the making and the position into the queue. A queue that is
+// full for long costs the connection, since the server must not wait for ever: it is
+// made anew behind what is queued.
+func (r *reader) flush(ctx context.Context) error {
+	records, size := r.build.Take()
+	r.pos.gtids = r.set.String()
+	r.pos.tx = r.events.Tx.State()
+	b := connectors.Batch{
+		Records: records,
+		Offsets: []connectors.Offset{{Partition: r.t.partition, Position: r.pos.value()}},
+	}
+	if len(records) > 0 {
+		b.Describe = func(i int) string { return describe(records, i) }
+	}
+	r.queued, r.movedAt, r.flushAt = r.pos, time.Now(), time.Time{}
+	return r.queue.Put(ctx, b, size, stalled, func() error {
+		_ = r.w.conn.Close()
+		return nil
+	})
+}
+
+// describe names a record's place in the log.
+func describe(records []schema.Record, i int) string {
+	for ; i >= 0; i-- { // a tombstone has its delete's place
+		if src := records[i].Value.Get("source"); src.Kind() == schema.Struct {
+			return placeText(src.Get("file").Str(), src.Get("pos").Int()) + ", row " + strconv.FormatInt(src.Get("row").Int(), 10) +
+				" (" + src.Get("db").Str() + "." + src.Get("table").Str() + ")"
+		}
+	}
+	return "an unknown place"
+}
+
+// event takes one event, which began at start. body is without header and checksum; it
+// may be kept where owned.
+func (r *reader) event(ctx context.Context, h header, body []byte, start int64, owned bool) error {
+	var err error
+	switch h.kind {
+	case evWriteRows, evUpdateRows, evDeleteRows, evWriteRows1, evUpdateRows1, evDeleteRows1, evPartialUpdateRows,
+		evMariaWritePacked1, evMariaUpdatePacked1, evMariaDelPacked1, evMariaWritePacked, evMariaUpdatePacked, evMariaDeletePacked:
+		err = r.rows(ctx, h, body, start, owned)
+	case evTableMap:
+		err = r.tableMap(body)
+	case evQuery:
+		err = r.statement(ctx, h, body, start)
+	case evMariaQueryPacked:
+		err = r.packedStatement(ctx, h, body, start)
+	case evXID:
+		r.commit(h)
+		return nil
+	case evGTID, evTaggedGTID:
+		parse := parseGTID
+		if h.kind == evTaggedGTID {
+			parse = parseTaggedGTID
+		}
+		if r.gtid, err = parse(body); err == nil {
+			r.announced(start)
+			r.gtidText = r.gtid.source.String() + ":" + strconv.FormatInt(r.gtid.number, 10)
+			r.dropped = r.t.s.gtidFilterRows && !r.t.s.takesSource(r.gtid.source)
+		}
+	case evAnonymousGTID:
+		if r.gtid, err = parseGTID(body); err == nil {
+			r.announced(start)
+			r.gtidText, r.gtid.number = "", 0
+		}
+	case evMariaGTID:
+		if r.gtid, _, err = parseMariaGTIDEvent(body, h.server); err == nil {
+			if r.gtid.flags&(mariaPreparedXA|mariaCompletedXA) != 0 {
+				return connectors.Failed(reasonXA, nil, "a prepared transaction (XA) at "+placeText(r.file, start)+" cannot be read yet", "")
+			}
+			r.announced(start)
+			r.gtidText = r.gtid.maria.String()
+			r.micros = int64(h.sec) * microsPerSec
+			if r.gtid.flags&mariaStandalone == 0 {
+				r.begin(h, start, 0)
+			}
+		}
+	case evRotate:
+		c := cursor{b: body}
+		at := c.u64()
+		if c.bad {
+			return r.broken(errShort)
+		}
+		r.file, r.at = string(c.b), int64(at)
+		if h.flags&flagArtificial == 0 && !r.inTx {
+			r.pos.file, r.pos.pos, r.pos.events, r.pos.rows = r.file, r.at, 0, 0
+		}
+		return nil
+	case evPayload:
+		return r.payload(ctx, h, body, start)
+	case evRowsQuery, evMariaAnnotateRows:
+		if r.t.s.query {
+			c := cursor{b: body}
+			if h.kind == evRowsQuery {
+				c.u8() // a length that is cut to one byte
+			}
+			r.query = r.build.Arena.String(c.b)
+		}
+	case evXAPrepare:
+		return connectors.Failed(reasonXA, nil, "a prepared transaction (XA) at "+placeText(r.file, start)+" cannot be read yet", "")
+	case evIncident:
+		return connectors.Failed(reasonLog, nil, "the server says at "+placeText(r.file, start)+" that changes are missing in its log", "delete the connector's offsets for a new snapshot")
+	case evFormat, evPreviousGTIDs, evStop, evHeartbeat, evHeartbeat2, evMariaGTIDList, evMariaCheckpoint, evTransactionContext, evViewChange,
+		evIgnorable, evIntVar, evRand, evUserVar, evBeginLoad, evAppendBlock, evDeleteFile, evExecuteLoadQuery:
+	case evMariaStartEncryption:
+		// The dump thread decrypts; the event itself says nothing to a reader.
+	default:
+		if h.flags&flagIgnorable == 0 {
+			err = fmt.Errorf("an event of the unknown kind %d", h.kind)
+		}
+	}
+	if err != nil {
+		return r.failed(err, start)
+	}
+	if r.inTx && h.flags&flagArtificial == 0 && h.kind != evHeartbeat && h.kind != evHeartbeat2 {
+		r.pos.events++
+		r.pos.rows = 0
+	}
+	return nil
+}
+
+// failed gives an error of an event its place.
+func (r *reader) failed(err error, start int64) error {
+	if err == errShort || errors.Is(err, errPayload) {
+		return r.broken(fmt.Errorf("the event at %d: %w", start, err))
+	}
+	return err
+}
+
+// announced takes the event that numbers the transaction behind it.
+func (r *reader) announced(start int64) {
+	r.gtidFrom, r.micros, r.dropped = start, r.gtid.micros, false
+}
+
+// begin takes the beginning of a transaction.
+func (r *reader) begin(h header, start int64, thread uint32) {
+	r.inTx = true
+	r.sameLog = r.file == r.resume.file && start == r.resume.pos
+	r.skipping = r.resume.events > 0 && (r.resume.gtid == "" || r.resume.gtid == r.gtidText)
+	r.pos.file, r.pos.pos, r.pos.events, r.pos.rows, r.pos.rowsDone = r.file, start, 0, 0, 0
+	r.pos.completed = false
+	r.pos.gtid = r.gtidText
+	r.pos.serverID = h.server
+	r.query = schema.Value{}
+	r.moment(h)
+	r.block.fields[srcThread] = schema.Value{}
+	if thread != 0 {
+		r.block.fields[srcThread] = schema.Int64Value(int64(thread))
+	}
+}
+
+// moment sets what the source blocks of a transaction share.
+func (r *reader) moment(h header) {
+	micros := r.micros
+	if micros == 0 {
+		micros = int64(h.sec) * microsPerSec
+	}
+	r.pos.sec = micros / microsPerSec
+	r.block.time(envelope.MomentOfMicros(micros))
+	r.block.fields[srcServerID] = schema.Int64Value(int64(h.server))
+	r.block.fields[srcFile] = schema.StringValue(r.file)
+	r.block.fields[srcGTID] = schema.Value{}
+	if r.gtidText != "" {
+		r.block.fields[srcGTID] = schema.StringValue(r.gtidText)
+	}
+}
+
+// commit takes the end of a transaction: the position stands behind it.
+func (r *reader) commit(h header) {
+	r.executed()
+	r.inTx = false
+	if r.skipping {
+		r.skipping = false
+		r.resume = position{}
+	}
+	r.pos.file, r.pos.pos, r.pos.events, r.pos.rows, r.pos.rowsDone, r.pos.gtid = r.file, r.at, 0, 0, 0, ""
+	r.pos.completed = false
+	r.pos.serverID = h.server
+	if r.micros == 0 {
+		r.pos.sec = int64(h.sec)
+	}
+	r.gtidText, r.micros, r.gtidFrom = "", 0, -1
+}
+
+// executed puts the transaction that just ended into the set.
+func (r *reader) executed() {
+	if r.gtidText == "" {
+		return
+	}
+	if r.set == nil {
+		r.set = &gtidSet{mariadb: r.sv.mariadb}
+	}
+	if r.sv.mariadb {
+		r.set.advance(r.gtid.maria)
+	} else {
+		r.set.add(r.gtid.source, interval{r.gtid.number, r.gtid.number + 1})
+	}
+}
+
+// payload takes a compressed transaction: the events in it have no place of their own.
+func (r *reader) payload(ctx context.Context, h header, body []byte, start int64) error {
+	p, err := parsePayload(body)
+	if err != nil {
+		return r.failed(err, start)
+	}
+	data := p.data
+	if p.compressed {
+		if p.size > maxPayload {
+			return r.failed(fmt.Errorf("%w: of %d bytes", errPayload, p.size), start)
+		}
+		if r.zstd == nil {
+			r.zstd = newZstd()
+		}
+		if data, err = r.zstd.DecodeAll(p.data, nil); err != nil {
+			return r.failed(fmt.Errorf("%w: %w", errPayload, err), start)
+		}
+	}
+	for len(data) > 0 {
+		in, rest, err := parseHeader(data)
+		if err != nil || int(in.size) > len(data) {
+			return r.failed(errPayload, start)
+		}
+		if in.kind == evPayload {
+			return r.failed(fmt.Errorf("%w: one within another", errPayload), start)
+		}
+		size := int(in.size) - headerSize
+		in.flags &^= flagArtificial
+		if err := r.event(ctx, in, rest[:size:size], start, true); err != nil {
+			return err
+		}
+		data = data[in.size:]
+	}
+	_ = h
+	return nil
+}
+
+// packedStatement takes MariaDB's compressed statement.
+func (r *reader) packedStatement(ctx context.Context, h header, body []byte, start int64) error {
+	q, err := parseQuery(body)
+	if err != nil {
+		return err
+	}
+	if q.sql, err = unpackMaria(q.sql); err != nil {
+		return err
+	}
+	return r.query1(ctx, h, &q, start)
+}
+
+// statement takes a query event: the borders of transactions, and DDL.
+func (r *reader) statement(ctx context.Context, h header, body []byte, start int64) error {
+	q, err := parseQuery(body)
+	if err != nil {
+		return err
+	}
+	return r.query1(ctx, h, &q, start)
+}
+
+var savepoints = [][]byte{[]byte("SAVEPOINT "), []byte("ROLLBACK TO "), []byte("RELEASE SAVEPOINT ")}
+
+func (r *reader) query1(ctx context.Context, h header, q *queryEvent, start int64) error {
+	switch {
+	case bytes.EqualFold(q.sql, []byte("BEGIN")):
+		r.begin(h, start, q.thread)
+		return nil
+	case bytes.EqualFold(q.sql, []byte("COMMIT")):
+		r.commit(h)
+		return nil
+	case bytes.EqualFold(q.sql, []byte("ROLLBACK")):
+		if r.inTx {
+			r.t.lg.Warn("a transaction in the log ends in a ROLLBACK: it changed tables without transactions, and what it changed in others besides was undone and is sent all the same", "at", placeText(r.file, start))
+		}
+		r.commit(h)
+		return nil
+	case len(q.sql) > 3 && bytes.EqualFold(q.sql[:3], []byte("XA ")):
+		return connectors.Failed(reasonXA, nil, "a prepared transaction (XA) at "+placeText(r.file, start)+" cannot be read yet", "")
+	}
+	for _, s := range savepoints {
+		if len(q.sql) >= len(s) && bytes.EqualFold(q.sql[:len(s)], s) {
+			return nil
+		}
+	}
+	return r.ddl(ctx, h, q, start)
+}
+
+// ddl follows a statement that may change tables.
+func (r *reader) ddl(ctx context.Context, h header, q *queryEvent, start int64) error {
+	if r.inTx && r.done() {
+		return nil // it was followed before
+	}
+	st := Statement{Database: string(q.db), SQL: string(q.sql), At: time.Now()}
+	q.session(&st)
+	thread := r.block.fields[srcThread]
+	if !r.inTx {
+		r.pos.gtids, r.pos.completed = r.set.String(), false
+		r.moment(h)
+		r.block.fields[srcThread] = schema.Value{}
+		st.Place = Place{TimeSec: r.pos.sec, File: r.file, Pos: r.at, GTIDs: r.set.String(), ServerID: h.server}
+	} else {
+		st.Place = Place{TimeSec: r.pos.sec, File: r.pos.file, Pos: r.pos.pos, GTIDs: r.set.String(), ServerID: h.server}
+	}
+	r.block.fields[srcQuery] = schema.Value{}
+	source := func(db, table string) schema.Value {
+		name := schema.Value{}
+		if table != "" {
+			name = schema.StringValue(table)
+		}
+		return r.block.at(&r.build.Arena, schema.StringValue(db), name, start, 0)
+	}
+	applied, err := r.t.schemas.Apply(ctx, st, source)
+	if err != nil {
+		return err
+	}
+	if applied.MovesRows != "" {
+		r.t.lg.Warn("a statement changed rows of captured tables without events in the log", "clause", applied.MovesRows, "statement", clip(st.SQL), "at", placeText(r.file, start))
+	}
+	for _, rec := range applied.Records {
+		if err := r.room(ctx, len(st.SQL)); err != nil {
+			return err
+		}
+		r.build.Add(rec)
+		r.build.Grow(len(st.SQL) + rowOverhead)
+	}
+	for _, ch := range applied.Changes {
+		if !strings.EqualFold(ch.Kind, "TRUNCATE") || !r.t.s.captures(ch.ID) || ch.Table == nil {
+			continue
+		}
+		tab, err := r.table(ctx, ch.Table)
+		if err != nil {
+			return err
+		}
+		if err := r.room(ctx, 0); err != nil {
+			return err
+		}
+		r.events.Truncate(&cdc.Change{Table: &tab.Table, Source: source(ch.ID.Database, ch.ID.Name), At: r.clock.moment()})
+		r.build.Grow(rowOverhead)
+	}
+	if !r.inTx {
+		r.commit(h)
+	} else {
+		r.block.fields[srcThread] = thread
+	}
+	return nil
+}
+
+// done reports whether the event at hand, as a whole, is in the log already.
+func (r *reader) done() bool {
+	return r.skipping && r.sameLog && r.pos.events < r.resume.events
+}
+
+// table is a definition made ready for events. Definitions that did not change keep
+// their schemas.
+func (r *reader) table(ctx context.Context, def *Table) (*table, error) {
+	if tab := r.compiled[def.ID]; tab != nil && tab.def == def {
+		return tab, nil
+	}
+	tab, err := r.t.compile(ctx, def)
+	if err != nil {
+		return nil, err
+	}
+	r.compiled[def.ID] = tab
+	return tab, nil
+}
+
+// tableMap takes the description of the rows to come.
+func (r *reader) tableMap(body []byte) error {
+	n, err := tableNumber(body)
+	if err != nil {
+		return err
+	}
+	have := r.tables[n]
+	if have == nil || !bytes.Equal(have.m.raw, body) {
+		m, err := parseTableMap(body)
+		if err != nil {
+			return err
+		}
+		if have == nil && len(r.tables) >= maxMapped {
+			clear(r.tables) // the server describes each anew before its rows
+		}
+		have = &mapped{m: m, captured: r.t.s.captures(m.id)}
+		r.tables[n] = have
+	}
+	return nil
+}
+
+// maxMapped bounds how many tables are remembered.
+const maxMapped = 10_000
+
+// ready makes the decoders of a table's rows.
+func (r *reader) ready(ctx context.Context, mp *mapped, start int64) error {
+	def := r.t.schemas.Table(mp.m.id)
+	if mp.rows != nil && mp.def == def {
+		return nil
+	}
+	where := placeText(r.file, start)
+	if def == nil {
+		return connectors.Failed(reasonSchema, nil, fmt.Sprintf("rows of the table %s at %s: its definition is not known", mp.m.id, where), "")
+	}
+	tab, err := r.table(ctx, def)
+	if err != nil {
+		return err
+	}
+	rows, err := tab.plan(mp.m)
+	if err != nil {
+		return connectors.Failed(reasonSchema, err, fmt.Sprintf("rows of the table %s at %s", mp.m.id, where), "")
+	}
+	mp.def, mp.rows = def, rows
+	return nil
+}
+
+// rows takes changes of rows.
+func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, owned bool) error {
+	head := cursor{b: body}
+	number := head.u48()
+	if head.bad {
+		return errShort
+	}
+	if number == noTable {
+		return nil // the end of a statement that changed nothing
+	}
+	mp := r.tables[number]
+	switch {
+	case mp == nil:
+		return fmt.Errorf("rows of the table with number %d, which was not described", number)
+	case !mp.captured, r.dropped, r.done():
+		return nil
+	}
+	if err := r.ready(ctx, mp, start); err != nil {
+		return err
+	}
+	if !owned {
+		body = r.build.Arena.Copy(body)
+	}
+	e, err := parseRows(h.kind, body)
+	if err != nil {
+		return err
+	}
+	if e.partial {
+		return connectors.Failed(reasonRowImage, nil, fmt.Sprintf("a row of the table %s at %s holds changes of JSON instead of the documents: it was written with binlog_row_value_options=PARTIAL_JSON", mp.m.id, placeText(r.file, start)),
+			"SET GLOBAL binlog_row_value_options = '', and no session may change it; then delete the connector's offsets for a new snapshot")
+	}
+	if e.columns != len(mp.rows.decoder) {
+		return fmt.Errorf("rows of %d columns of a table that was described with %d", e.columns, len(mp.rows.decoder))
+	}
+	if r.query.IsNull() || !r.t.s.query {
+		r.block.fields[srcQuery] = schema.Value{}
+	} else {
+		r.block.fields[srcQuery] = r.query
+	}
+	allBefore, allAfter := e.before == nil || full(e.before, e.columns), e.after == nil || full(e.after, e.columns)
+	for i := 0; len(e.rows.b) > 0; i++ {
+		size := len(e.rows.b)
+		if err := r.row(ctx, mp.rows, &e, i, allBefore, allAfter, start); err != nil {
+			return err
+		}
+		if len(e.rows.b) == size {
+			return errShort
+		}
+	}
+	return nil
+}
+
+// row takes the next change of a rows event.
+func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBefore, allAfter bool, start int64) error {
+	t := p.t
+	a := &r.build.Arena
+	size := len(e.rows.b)
+	var before, after schema.Value
+	var err error
+	if e.before != nil {
+		before, err = p.row(a, &e.rows, e.before, allBefore, schema.Value{})
+		if err == errShort {
+			return err
+		}
+	}
+	if e.after != nil {
+		var err2 error
+		after, err2 = p.row(a, &e.rows, e.after, allAfter, before)
+		if err2 == errShort {
+			return err2
+		}
+		err = errors.Join(err, err2)
+	}
+	size -= len(e.rows.b)
+	r.pos.rowsDone++
+	if r.skipping {
+		if r.sameLog {
+			if r.pos.events < r.resume.events || r.pos.events == r.resume.events && int64(i) < r.resume.rows {
+				return nil
+			}
+		} else if r.pos.rowsDone <= r.resume.rowsDone {
+			return nil
+		}
+	}
+	if err != nil {
+		if err := r.refuse(t, err, placeText(r.file, start)+", row "+strconv.Itoa(i)); err != nil {
+			return err
+		}
+		r.pos.rows = int64(i) + 1
+		return nil
+	}
+	if err := r.room(ctx, size); err != nil {
+		return err
+	}
+	ch := cdc.Change{Table: &t.Table, Before: before, After: after, Source: r.block.at(&r.build.Arena, t.dbValue, t.name, start, i), At: r.clock.moment()}
+	switch {
+	case e.before == nil:
+		r.events.Create(&ch)
+	case e.after == nil:
+		r.events.Delete(&ch)
+	case r.t.s.skipUnchanged && schema.EqualValues(before, after):
+	default:
+		ch.OldKey = before
+		r.events.Update(&ch)
+	}
+	r.build.Grow(size + rowOverhead)
+	r.pos.rows = int64(i) + 1
+	return nil
+}
+
+// refuse decides about a change whose value cannot be read: an error stops the task.
+func (r *reader) refuse(t *table, err error, where string) error {
+	var image *imageError
+	if errors.As(err, &image) {
+		return connectors.Failed(reasonRowImage, nil, fmt.Sprintf("a row of the table %s at %s lacks the column %q: it was written with another binlog_row_image than FULL", t, where, image.column), "")
+	}
+	var value *valueError
+	if !errors.As(err, &value) {
+		return err
+	}
+	return r.t.refuse(t, value, where)
+}
+
+func (t *task) refuse(tab *table, err *valueError, where string) error {
+	switch t.s.failure {
+	case "warn":
+		t.lg.Warn("change left out: its value cannot be read", "table", tab.String(), "column", err.column, "where", where, "error", err.err)
+		return nil
+	case "skip", "ignore":
+		t.lg.Debug("change left out: its value cannot be read", "table", tab.String(), "column", err.column, "where", where, "error", err.err)
+		return nil
+	}
+	return connectors.Failed(reasonData, err, fmt.Sprintf("table %s at %s", tab, where), "")
+}
