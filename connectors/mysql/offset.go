@@ -33,10 +33,10 @@ type position struct {
 
 // The keys of an offset: Debezium's, and two of ours which its readers ignore.
 const (
-	offSec, offFile, offPos, offGTIDs       = "ts_sec", "file", "pos", "gtids"
-	offRow, offServerID, offEvent           = "row", "server_id", "event"
-	offSnapshot, offCompleted               = "snapshot", "snapshot_completed"
-	offTxRows, offTxGTID                    = "rows_in_transaction", "gtid_in_transaction"
+	offSec, offFile, offPos, offGTIDs = "ts_sec", "file", "pos", "gtids"
+	offRow, offServerID, offEvent     = "row", "server_id", "event"
+	offSnapshot, offCompleted         = "snapshot", "snapshot_completed"
+	offTxRows, offTxGTID              = "rows_in_transaction", "gtid_in_transaction"
 )
 
 // value is the position as it is stored, in Debezium's order.

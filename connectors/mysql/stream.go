@@ -64,8 +64,8 @@ type reader struct {
 	at          int64 // the end of the last event in file
 
 	inTx     bool
-	skipping bool   // this transaction's front is done
-	sameLog  bool   // it stands where the stored position says
+	skipping bool // this transaction's front is done
+	sameLog  bool // it stands where the stored position says
 	gtid     gtidEvent
 	gtidText string // of the open transaction; "" without
 	gtidFrom int64  // where its event began; negative: none came

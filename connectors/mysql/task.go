@@ -342,4 +342,3 @@ func (t *task) warnOnce(key, msg string, args ...any) {
 		t.lg.Warn(msg, args...)
 	}
 }
-
