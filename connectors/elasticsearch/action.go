@@ -5,7 +5,6 @@ import (
 	"hash/maphash"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"millrace/connectors"
 	"millrace/schema"
@@ -21,9 +20,10 @@ const (
 	opIndex op = iota
 	opDelete
 	opUpdate
+	opCreate // of a data stream
 )
 
-var opNames = [...]string{opIndex: "index", opDelete: "delete", opUpdate: "update"}
+var opNames = [...]string{opIndex: "index", opDelete: "delete", opUpdate: "update", opCreate: "create"}
 
 // An action is what a record asks of the server.
 type action struct {
@@ -56,7 +56,7 @@ func (a *actor) topic(name string) topicSet {
 	}
 	ts.keyIgnore = a.set.keyIgnore || a.set.topicKeyIgnore[name]
 	ts.schemaIgnore = a.set.schemaIgnore || a.set.topicSchemaIgnore[name]
-	ts.index, ts.err = indexName(name)
+	ts.index, ts.err = a.set.resources.name(name)
 	if len(a.perName) >= 10_000 { // a transform that names topics by their data
 		clear(a.perName)
 	}
@@ -71,13 +71,7 @@ func (a *actor) topic(name string) topicSet {
 // one leading - or _; the names . and .. are spelled out.
 func indexName(topic string) (string, error) {
 	name := strings.ToLower(topic)
-	if len(name) > 255 {
-		cut := 255
-		for !utf8.RuneStart(name[cut]) {
-			cut--
-		}
-		name = name[:cut]
-	}
+	name = cut(name, 255)
 	if strings.HasPrefix(name, "-") || strings.HasPrefix(name, "_") {
 		name = name[1:]
 	}
@@ -109,9 +103,11 @@ func (a *actor) action(r *schema.Record, ts topicSet) (act action, err error) {
 		act.op = opDelete
 	} else if a.set.upsert {
 		act.op = opUpdate
+	} else if a.set.resources.stream {
+		act.op = opCreate
 	}
 	switch {
-	case a.set.autoIDs && act.op == opIndex:
+	case a.set.autoIDs && act.op != opDelete:
 		return act, nil
 	case ts.keyIgnore:
 		act.id = r.Origin.Topic + "+" + strconv.Itoa(int(r.Origin.Partition)) + "+" + strconv.FormatInt(r.Origin.Offset, 10)
@@ -120,7 +116,7 @@ func (a *actor) action(r *schema.Record, ts topicSet) (act action, err error) {
 	if act.id, err = documentID(r.Key); err != nil {
 		return act, bad(r, err)
 	}
-	if a.set.upsert || !a.set.versions {
+	if a.set.upsert || !a.set.versions || act.op == opCreate {
 		return act, nil
 	}
 	act.version, act.versioned = r.Origin.Offset, true
@@ -225,7 +221,12 @@ func (a *actor) append(dst []byte, act action, index string, r *schema.Record) (
 		}
 		return append(dst, ",\"doc_as_upsert\":true}\n"...), nil
 	}
-	if dst, err = a.enc.document(dst, r.ValueSchema, r.Value); err != nil {
+	if act.op == opCreate {
+		dst, err = a.enc.streamDocument(dst, r.ValueSchema, r.Value, r.Timestamp)
+	} else {
+		dst, err = a.enc.document(dst, r.ValueSchema, r.Value)
+	}
+	if err != nil {
 		return dst, bad(r, err)
 	}
 	return append(dst, '\n'), nil

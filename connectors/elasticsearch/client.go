@@ -3,7 +3,6 @@ package elasticsearch
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -120,7 +118,7 @@ func newClient(files connectors.Files, v config.Values, urls []string) (*client,
 		t.Proxy = http.ProxyURL(proxy)
 	}
 	if strings.EqualFold(securityProtocol.Get(v), "SSL") {
-		if t.TLSClientConfig, err = tlsConfig(files, v); err != nil {
+		if err := secure(t, files, v); err != nil {
 			return nil, connectors.BadConfig(err)
 		}
 	}
@@ -130,6 +128,9 @@ func newClient(files connectors.Files, v config.Values, urls []string) (*client,
 		elastictransport.WithBasicAuth(username.Get(v), password.Get(v).Reveal()),
 		elastictransport.WithTransport(t),
 		elastictransport.WithDisableRetry(),
+	}
+	if key := apiKey.Get(v).Reveal(); key != "" {
+		options = append(options, elastictransport.WithAPIKey(key))
 	}
 	if compression.Get(v) {
 		options = append(options, elastictransport.WithCompression())
@@ -141,56 +142,40 @@ func newClient(files connectors.Files, v config.Values, urls []string) (*client,
 	return cl, nil
 }
 
-func tlsConfig(files connectors.Files, v config.Values) (*tls.Config, error) {
-	read := func(k config.Key[string]) ([]byte, error) {
-		path := k.Get(v)
-		if path == "" {
-			return nil, nil
-		}
-		if files != nil {
-			abs, err := files.Check(path)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", k.Name, err)
-			}
-			path = abs
-		}
-		text, err := os.ReadFile(path)
+// secure makes t speak TLS as the settings say. Renewed files are seen by the next connection; what goes through a proxy
+// keeps what they held at the start.
+func secure(t *http.Transport, files connectors.Files, v config.Values) error {
+	var open javatls.Open
+	if files != nil {
+		open = javatls.Checked(files.Check)
+	}
+	m, errs := tlsKeys.ReadClient(v.Raw, open, nil)
+	if len(errs) > 0 {
+		return errs[0]
+	}
+	t.TLSClientConfig = m.ClientTLS()
+	dial := t.DialContext
+	t.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		host, _, err := net.SplitHostPort(addr)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", k.Name, err)
+			return nil, err
 		}
-		return text, nil
-	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12}
-	trust, err := read(trustLocation)
-	if err != nil {
-		return nil, err
-	}
-	trust = append(trust, trustCerts.Get(v).Reveal()...)
-	if len(trust) > 0 {
-		conf.RootCAs = x509.NewCertPool()
-		if !conf.RootCAs.AppendCertsFromPEM(trust) {
-			return nil, fmt.Errorf("%s holds no certificate in PEM", trustLocation.Name)
-		}
-	}
-	own, err := read(keyLocation)
-	if err != nil {
-		return nil, err
-	}
-	chain, key := own, own
-	if keyKey.Has(v) {
-		chain, key = []byte(keyCerts.Get(v).Reveal()), []byte(keyKey.Get(v).Reveal())
-	}
-	if len(chain) > 0 {
-		pair, err := tls.X509KeyPair(chain, key)
+		plain, err := dial(ctx, network, addr)
 		if err != nil {
-			return nil, fmt.Errorf("%s: no key with its certificates in PEM, not encrypted", keyLocation.Name)
+			return nil, err
 		}
-		conf.Certificates = []tls.Certificate{pair}
+		conf := m.ClientTLS()
+		conf.ServerName = host
+		conn := tls.Client(plain, conf)
+		shaking, cancel := context.WithTimeout(ctx, t.TLSHandshakeTimeout)
+		defer cancel()
+		if err := conn.HandshakeContext(shaking); err != nil {
+			plain.Close()
+			return nil, err
+		}
+		return conn, nil
 	}
-	if hostCheck.Get(v) == "" {
-		javatls.SkipHostNames(conf)
-	}
-	return conf, nil
+	return nil
 }
 
 func (c *client) close() { c.http.CloseIdleConnections() }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/schema/config"
+	"millrace/schema/config/javatls"
 )
 
 const (
@@ -25,6 +26,8 @@ var (
 		Doc: "User for basic authentication; with connection.password, or neither."}
 	password = config.Key[config.Password]{Name: "connection.password", Group: groupConnector, Width: config.Short,
 		Doc: "Password of connection.username."}
+	apiKey = config.Key[config.Password]{Name: "connection.api.key", Group: groupConnector, Width: config.Long,
+		Doc: "API key instead of a user, encoded as Elasticsearch gives it. A key of Millrace's own."}
 	batchSize = config.Key[int32]{Name: "batch.size", Default: 2000, Group: groupConnector, Check: config.Between[int32](1, 1_000_000),
 		Doc: "Most documents in one bulk."}
 	bulkBytes = config.Key[int64]{Name: "bulk.size.bytes", Default: 5 << 20, Importance: config.Low, Group: groupConnector, Check: atLeastOrOff,
@@ -91,68 +94,46 @@ var (
 
 	securityProtocol = config.Key[string]{Name: "elastic.security.protocol", Default: "PLAINTEXT", Group: groupSecurity, Check: config.OneOf("PLAINTEXT", "SSL"),
 		Doc: "SSL uses the elastic.https.ssl settings. Without them https:// addresses are checked against the system's authorities."}
-	trustLocation = config.Key[string]{Name: sslPrefix + "truststore.location", Importance: config.High, Group: groupSecurity,
-		Doc: "File of the authorities' certificates, in PEM."}
-	trustCerts = config.Key[config.Password]{Name: sslPrefix + "truststore.certificates", Importance: config.High, Group: groupSecurity,
-		Doc: "The authorities' certificates themselves, in PEM."}
-	trustType = config.Key[string]{Name: sslPrefix + "truststore.type", Default: "JKS", Group: groupSecurity, Check: onlyPEM,
-		Doc: "PEM: Java's stores are not read here."}
-	keyLocation = config.Key[string]{Name: sslPrefix + "keystore.location", Importance: config.High, Group: groupSecurity,
-		Doc: "File of the client's own key and certificates, in PEM."}
-	keyCerts = config.Key[config.Password]{Name: sslPrefix + "keystore.certificate.chain", Importance: config.High, Group: groupSecurity,
-		Doc: "The client's own certificates themselves, in PEM."}
-	keyKey = config.Key[config.Password]{Name: sslPrefix + "keystore.key", Importance: config.High, Group: groupSecurity,
-		Doc: "The client's own key itself, in PEM (PKCS #8), not encrypted."}
-	keyType = config.Key[string]{Name: sslPrefix + "keystore.type", Default: "JKS", Group: groupSecurity, Check: onlyPEM,
-		Doc: "PEM: Java's stores are not read here."}
-	hostCheck = config.Key[string]{Name: sslPrefix + "endpoint.identification.algorithm", Default: "https", Importance: config.Low, Group: groupSecurity,
-		Check: config.OneOf("https", ""),
-		Doc:   "https checks that the server's certificate is for its host name. Empty checks its authority alone."}
-
 	kerberosUser = config.Key[string]{Name: "kerberos.user.principal", Group: groupSecurity, Check: unsupported("Kerberos"),
 		Doc: "Kerberos is not supported; the key stands here so that it is refused and not overlooked."}
 	kerberosKeytab = config.Key[string]{Name: "kerberos.keytab.path", Group: groupSecurity, Check: unsupported("Kerberos"),
 		Doc: "See kerberos.user.principal."}
 
-	streamType = config.Key[string]{Name: "data.stream.type", Default: "NONE", Importance: config.Low, Group: groupStream, Check: onlyValue("none", "data streams"),
-		Doc: "none: data streams are not supported yet."}
-	streamDataset = config.Key[string]{Name: "data.stream.dataset", Importance: config.Low, Group: groupStream, EmptyDefault: true, Check: unsupported("data streams"),
-		Doc: "See data.stream.type."}
-	streamNamespace = config.Key[string]{Name: "data.stream.namespace", Default: "${topic}", Importance: config.Low, Group: groupStream, Check: onlyValue("${topic}", "data streams"),
-		Doc: "See data.stream.type."}
+	streamType = config.Key[string]{Name: "data.stream.type", Default: "NONE", Importance: config.Low, Group: groupStream, Check: streamPart,
+		Doc: "First part of a data stream's name: logs, metrics, or a type of one's own that an index template has. none writes to indices."}
+	streamDataset = config.Key[string]{Name: "data.stream.dataset", Importance: config.Low, Group: groupStream, EmptyDefault: true, Check: streamPart,
+		Doc: "Second part of a data stream's name; with data.stream.type, or neither."}
+	streamNamespace = config.Key[string]{Name: "data.stream.namespace", Default: topicPlace, Importance: config.Low, Group: groupStream,
+		Check: func(s string) error { return streamPart(strings.ReplaceAll(s, topicPlace, "")) },
+		Doc:   "Third part of a data stream's name, at most 100 bytes of it. ${topic} in it is the topic."}
 	streamTimestamp = config.Key[[]string]{Name: "data.stream.timestamp.field", Importance: config.Low, Group: groupStream, EmptyDefault: true,
-		Check: func(v []string) error { return unsupported("data streams")(strings.Join(v, ",")) },
-		Doc:   "See data.stream.type."}
-	resourceUsage = config.Key[string]{Name: "external.resource.usage", Default: "DISABLED", Importance: config.Low, Group: groupStream, Check: onlyValue("disabled", "indices, aliases and data streams made elsewhere"),
-		Doc: "disabled: mapping topics to resources made elsewhere is not supported yet. RegexRouter names another index, and an alias of that name is used as it is."}
+		Doc: "Fields of which the first that a record has becomes @timestamp, which a data stream needs. Empty: the record's timestamp."}
+	resourceUsage = config.Key[string]{Name: "external.resource.usage", Default: "DISABLED", Importance: config.Low, Group: groupStream,
+		Check: config.OneOf("disabled", "index", "datastream", "alias_index", "alias_datastream"),
+		Doc: "Whether topics go to resources made elsewhere, and which: an index, a data stream, or an alias of either. " +
+			"disabled makes an index or a data stream by each topic's name."}
 	resourceMap = config.Key[[]string]{Name: "topic.to.external.resource.mapping", Importance: config.Low, Group: groupStream, EmptyDefault: true,
-		Check: func(v []string) error { return unsupported("mapping topics to resources")(strings.Join(v, ",")) },
-		Doc:   "See external.resource.usage."}
-	resourceMax = config.Key[int32]{Name: "max.external.resource.mappings", Default: 15, Importance: config.Low, Group: groupStream,
-		Doc: "See external.resource.usage. It bounds a list that must be empty."}
+		Check: func(pairs []string) error { _, err := resourcePairs(pairs); return err },
+		Doc:   "With external.resource.usage: topic:resource for each topic."}
+	resourceMax = config.Key[int32]{Name: "max.external.resource.mappings", Default: 15, Importance: config.Low, Group: groupStream, Check: config.AtLeast[int32](1),
+		Doc: "Most pairs of topic.to.external.resource.mapping."}
 )
 
 const sslPrefix = "elastic.https.ssl."
 
+var tlsKeys = javatls.Below(sslPrefix)
+
 // settings are the connector's keys in the order in which listings show them.
 var settings = config.Define(
-	connectionURL, username, password, batchSize, bulkBytes, maxInFlight, maxBuffered, linger, flushTimeout, flushSync, maxRetries, retryBackoff,
+	connectionURL, username, password, apiKey, batchSize, bulkBytes, maxInFlight, maxBuffered, linger, flushTimeout, flushSync, maxRetries, retryBackoff,
 	compression, idleTime, connectTimeout, readTimeout,
 	keyIgnore, topicKeyIgnore, schemaIgnore, topicSchemaIgnore, compactMaps, dropInvalid, onNull, onMalformed, versionHeader, documentVersions,
 	writeMethod, autoIDs, placeholder,
 	proxyHost, proxyPort, proxyUser, proxyPassword,
-	securityProtocol, trustLocation, trustCerts, trustType, keyLocation, keyCerts, keyKey, keyType, hostCheck, kerberosUser, kerberosKeytab,
+	securityProtocol, kerberosUser, kerberosKeytab,
 	streamType, streamDataset, streamNamespace, streamTimestamp, resourceUsage, resourceMap, resourceMax,
-).Ignoring(map[string]string{
-	"type.name":                                "Elasticsearch 7 and later and OpenSearch know no types within an index",
-	sslPrefix + "protocol":                     "the newest TLS version that both sides know is taken",
-	sslPrefix + "enabled.protocols":            "TLS 1.2 and 1.3 are enabled",
-	sslPrefix + "provider":                     "it names a Java security provider",
-	sslPrefix + "cipher.suites":                "Go's secure suites are used",
-	sslPrefix + "keymanager.algorithm":         "it names a Java class",
-	sslPrefix + "trustmanager.algorithm":       "it names a Java class",
-	sslPrefix + "secure.random.implementation": "it names a Java class",
-	sslPrefix + "engine.factory.class":         "it names a Java class",
+).Merge(tlsKeys.Client()).Ignoring(map[string]string{
+	"type.name": "Elasticsearch 7 and later and OpenSearch know no types within an index",
 })
 
 func atLeastOrOff(n int64) error {
@@ -169,22 +150,6 @@ func unsupported(what string) func(string) error {
 		}
 		return nil
 	}
-}
-
-func onlyValue(only, what string) func(string) error {
-	return func(v string) error {
-		if !strings.EqualFold(v, only) {
-			return fmt.Errorf("%s are not supported yet; set %q or remove the key", what, only)
-		}
-		return nil
-	}
-}
-
-func onlyPEM(v string) error {
-	if !strings.EqualFold(v, "PEM") {
-		return fmt.Errorf("key stores of Java are not read here; convert the store (openssl pkcs12, keytool -exportcert -rfc) and set PEM")
-	}
-	return nil
 }
 
 // crossRules are the rules that bind several keys.
@@ -204,19 +169,10 @@ func crossRules(v config.Values) []*config.Error {
 	if autoIDs.Get(v) && isUpsert(v) {
 		errs = append(errs, autoIDs.Errorf(v, "an upsert needs an id of the record's own; set write.method=insert or use.autogenerated.ids=false"))
 	}
-	ssl := strings.EqualFold(securityProtocol.Get(v), "SSL")
-	for _, k := range []struct {
-		given bool
-		typ   config.Key[string]
-		loc   config.Key[string]
-	}{{trustLocation.Get(v) != "", trustType, trustLocation}, {keyLocation.Get(v) != "", keyType, keyLocation}} {
-		if k.given && ssl && !strings.EqualFold(k.typ.Get(v), "PEM") {
-			errs = append(errs, k.typ.Errorf(v, "Java's key stores are not read here; convert %s to PEM and set %s=PEM", k.loc.Name, k.typ.Name))
-		}
+	if apiKey.Get(v) != (config.Password{}) && username.Get(v) != "" {
+		errs = append(errs, apiKey.Errorf(v, "%s is set, too; sign in with one of them", username.Name))
 	}
-	if keyKey.Has(v) != keyCerts.Has(v) {
-		errs = append(errs, keyKey.Errorf(v, "%s and %s belong together; set both or neither", keyKey.Name, keyCerts.Name))
-	}
+	errs = append(errs, resourceRules(v)...)
 	if urls := connectionURL.Get(v); len(urls) == 0 || slices.Contains(urls, "") {
 		errs = append(errs, &config.Error{Key: connectionURL.Name, Value: redactList(strings.Join(urls, ",")), Reason: "an address is empty; give at least one, such as http://localhost:9200"})
 	} else if _, err := parseURLs(urls); err != nil {

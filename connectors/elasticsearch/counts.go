@@ -10,7 +10,7 @@ import (
 const sayEvery = 10 * time.Second
 
 // conflicts counts changes that the server ignored since it had the document in the
-// same or a newer version. Its methods may be called by several goroutines.
+// same or a newer version, or had it at all where documents never change (a data stream). Its methods may be called by several goroutines.
 type conflicts struct {
 	mu      sync.Mutex
 	total   int64
@@ -25,7 +25,7 @@ func (c *conflicts) add(lg *slog.Logger, it *item, why *serverError) {
 	if why != nil {
 		reason = why.Reason // "[7]: version conflict, current version [500] is higher or equal to the one provided [20]"
 	}
-	lg.Debug("a change is older than its document and was ignored", "index", it.index, "id", it.id, "version", it.version, "server", reason)
+	lg.Debug("the document is there and the change was ignored", "index", it.index, "id", it.id, "version", it.version, "server", reason)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.total++
@@ -60,7 +60,7 @@ func (c *conflicts) flush(lg *slog.Logger) {
 	c.mu.Unlock()
 	if n > 0 {
 		lg.Warn("changes were ignored: their documents have the same or a newer version. After a restart this is a replay; "+
-			"else a key moved between partitions or the topic was made anew (see document.versions)",
+			"else a key moved between partitions or the topic was made anew (see document.versions), or a key came twice to a data stream (see key.ignore)",
 			"ignored", n, "since_start", total, "first", example)
 	}
 }

@@ -13,6 +13,9 @@
 // conflicts are counted and logged. With document.versions=none the last write wins,
 // and a replay passes through older states before it reaches the newest again.
 //
+// A data stream takes new documents alone and has no versions: an id that is there
+// is a conflict as well.
+//
 // Beyond the original: maps without a schema need no schema.ignore, and a key that is a
 // struct or map of one field gives that field as id, so that Debezium's keys need no
 // ExtractField.

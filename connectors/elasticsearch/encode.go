@@ -2,7 +2,9 @@ package elasticsearch
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
+	"strings"
 
 	"millrace/schema"
 	"millrace/schema/converters"
@@ -17,9 +19,10 @@ const dayMillis = 86_400_000
 // timestamps as milliseconds, bytes in base64, NaN and infinities as texts (the server
 // refuses them in number fields). A null field with a default is that default.
 type encoder struct {
-	compact bool   // maps with texts for keys become objects
-	leave   string // with partial: fields with this text are left out
-	partial bool   // documents are partial updates
+	compact bool     // maps with texts for keys become objects
+	leave   string   // with partial: fields with this text are left out
+	partial bool     // documents are partial updates
+	stamps  []string // of a data stream: fields that may be its @timestamp; none: the record's timestamp is
 	plans   schema.Cache[*node]
 }
 
@@ -41,23 +44,84 @@ type field struct {
 
 // document appends the document of a value, which must be a struct or a map.
 func (e *encoder) document(dst []byte, s *schema.Schema, v schema.Value) ([]byte, error) {
+	n, err := e.plan(s, v)
+	if err != nil {
+		return dst, err
+	}
+	return e.append(dst, n, v)
+}
+
+// plan is the plan of a value that becomes a document; nil without a schema.
+func (e *encoder) plan(s *schema.Schema, v schema.Value) (*node, error) {
 	if k := v.Kind(); k != schema.Struct && k != schema.Map {
-		return dst, &schema.DataError{Reason: fmt.Sprintf("the value is %v; a document is a struct or a map", k)}
+		return nil, &schema.DataError{Reason: fmt.Sprintf("the value is %v; a document is a struct or a map", k)}
 	}
 	if v.Kind() == schema.Struct {
 		s = v.Schema() // what the value really is
 	}
-	var n *node
-	if s != nil {
-		var err error
-		if n, err = e.plans.Get(s, e.compile); err != nil {
+	if s == nil {
+		return nil, nil
+	}
+	n, err := e.plans.Get(s, e.compile)
+	if err == nil && n.kind == schema.Map && !n.object {
+		err = &schema.DataError{Reason: "the value is a map that does not become an object; see compact.map.entries"}
+	}
+	return n, err
+}
+
+const stampField = "@timestamp"
+
+// streamDocument is document for a data stream, whose documents have a time: what stands in the first of e.stamps that the
+// value has, or where there are no such fields the record's timestamp. A field @timestamp of the value's own gives way.
+func (e *encoder) streamDocument(dst []byte, s *schema.Schema, v schema.Value, millis int64) ([]byte, error) {
+	n, err := e.plan(s, v)
+	if err != nil {
+		return dst, err
+	}
+	dst = append(dst, `{"@timestamp":`...)
+	switch {
+	case len(e.stamps) > 0:
+		if dst, err = e.appendStamp(dst, n, v); err != nil {
 			return dst, err
 		}
-		if n.kind == schema.Map && !n.object {
-			return dst, &schema.DataError{Reason: "the value is a map that does not become an object; see compact.map.entries"}
+	case millis < 0:
+		return dst, &schema.DataError{Reason: "the record has no timestamp, and a document of a data stream has one; name a field in " + streamTimestamp.Name}
+	default:
+		dst = strconv.AppendInt(dst, millis, 10)
+	}
+	dst = append(dst, ',')
+	start := len(dst)
+	if v.Kind() == schema.Struct {
+		dst, err = e.appendFields(dst, n, v, stampField)
+	} else {
+		dst, err = e.appendEntries(dst, n, v, stampField)
+	}
+	if len(dst) == start { // nothing else
+		dst = dst[:start-1]
+	}
+	return append(dst, '}'), err
+}
+
+// appendStamp appends the first of e.stamps that v has.
+func (e *encoder) appendStamp(dst []byte, n *node, v schema.Value) ([]byte, error) {
+	for _, name := range e.stamps {
+		if v.Kind() == schema.Struct {
+			if i := slices.IndexFunc(n.s.Fields(), func(f schema.Field) bool { return f.Name == name }); i >= 0 && !v.At(i).IsNull() {
+				return e.append(dst, n.fields[i].node, v.At(i))
+			}
+			continue
+		}
+		for _, entry := range v.Entries() {
+			if entry.Key.Kind() == schema.String && entry.Key.Str() == name && !entry.Value.IsNull() {
+				var elem *node
+				if n != nil {
+					elem = n.elem
+				}
+				return e.append(dst, elem, entry.Value)
+			}
 		}
 	}
-	return e.append(dst, n, v)
+	return dst, &schema.DataError{Reason: fmt.Sprintf("the value has none of the fields %s (%s), and a document of a data stream has a timestamp", strings.Join(e.stamps, ", "), streamTimestamp.Name)}
 }
 
 func (e *encoder) compile(s *schema.Schema) (*node, error) {
@@ -147,11 +211,16 @@ func (e *encoder) appendStruct(dst []byte, n *node, v schema.Value) ([]byte, err
 			return dst, err
 		}
 	}
-	dst = append(dst, '{')
+	dst, err := e.appendFields(append(dst, '{'), n, v, "")
+	return append(dst, '}'), err
+}
+
+// appendFields appends the fields of a struct, parted by commas, without the one called except.
+func (e *encoder) appendFields(dst []byte, n *node, v schema.Value, except string) ([]byte, error) {
 	first := true
 	for i, x := range v.Fields() {
 		f := &n.fields[i]
-		if e.partial && e.unavailable(x) {
+		if e.partial && e.unavailable(x) || except != "" && n.s.Fields()[i].Name == except {
 			continue
 		}
 		if !first {
@@ -168,23 +237,28 @@ func (e *encoder) appendStruct(dst []byte, n *node, v schema.Value) ([]byte, err
 			return dst, schema.Under(n.s.Fields()[i].Name, err)
 		}
 	}
-	return append(dst, '}'), nil
+	return dst, nil
 }
 
 func (e *encoder) appendMap(dst []byte, n *node, v schema.Value) ([]byte, error) {
+	open, end := byte('{'), byte('}')
+	if n != nil && !n.object { // without a schema it is one always
+		open, end = '[', ']'
+	}
+	dst, err := e.appendEntries(append(dst, open), n, v, "")
+	return append(dst, end), err
+}
+
+// appendEntries appends the entries of a map, parted by commas, without the one whose key is except.
+func (e *encoder) appendEntries(dst []byte, n *node, v schema.Value, except string) ([]byte, error) {
 	var key, elem *node
-	object := true // without a schema always
+	object := true
 	if n != nil {
 		key, elem, object = n.key, n.elem, n.object
 	}
-	open, end := byte('{'), byte('}')
-	if !object {
-		open, end = '[', ']'
-	}
-	dst = append(dst, open)
 	first := true
 	for _, entry := range v.Entries() {
-		if object && e.partial && e.unavailable(entry.Value) {
+		if object && e.partial && e.unavailable(entry.Value) || except != "" && entry.Key.Kind() == schema.String && entry.Key.Str() == except {
 			continue
 		}
 		if !first {
@@ -222,7 +296,7 @@ func (e *encoder) appendMap(dst []byte, n *node, v schema.Value) ([]byte, error)
 			dst = append(dst, '}')
 		}
 	}
-	return append(dst, end), nil
+	return dst, nil
 }
 
 // unavailable reports whether v is Debezium's stand-in for a large value that the

@@ -14,8 +14,8 @@ import (
 	"millrace/schema"
 )
 
-// An index is what the task knows of one: it is there, and it has a mapping.
-type index struct{ there, mapped bool }
+// An index is what the task knows of one, or of a data stream: it is there, it has a mapping, the task made it.
+type index struct{ there, mapped, made bool }
 
 // ensure creates the record's index if it is not there, with a mapping of the record's
 // schema, unless that is left to the server. It asks once for each index.
@@ -62,9 +62,11 @@ func (t *task) ensureOnce(ctx context.Context, name string, ix *index, s *schema
 	case err != nil:
 		return true, a, t.client.silent(doing, err)
 	case a.status == http.StatusOK:
-		ix.there, ix.mapped = true, hasFields(a.body)
+		ix.there, ix.mapped = true, hasFields(a.body, t.set.resources.stream)
 	case a.status == http.StatusForbidden: // it may write and not look
 		t.lg.Debug("the index cannot be looked at; taken as there and mapped", "index", name)
+		ix.there, ix.mapped = true, true
+	case ix.made: // a moment ago, and not seen yet
 		ix.there, ix.mapped = true, true
 	case a.status != http.StatusNotFound:
 		err = t.client.failure(doing, a)
@@ -72,6 +74,12 @@ func (t *task) ensureOnce(ctx context.Context, name string, ix *index, s *schema
 	}
 	if ix.there && (ix.mapped || s == nil) {
 		return false, a, nil
+	}
+	if !ix.there && t.set.resources.external {
+		return false, a, connectors.Failed(&noResource, nil, fmt.Sprintf("%s has no %q", t.client.nodes, name), "")
+	}
+	if !ix.there && t.set.resources.stream {
+		return t.createStream(ctx, name, ix, s)
 	}
 	var change esapi.Request
 	if !ix.there {
@@ -102,9 +110,32 @@ func (t *task) ensureOnce(ctx context.Context, name string, ix *index, s *schema
 	return connectors.IsRetriable(err), a, err
 }
 
+// createStream creates a data stream, whose template may say what its fields are.
+func (t *task) createStream(ctx context.Context, name string, ix *index, s *schema.Schema) (again bool, a answer, err error) {
+	doing := fmt.Sprintf("create data stream %q", name)
+	a, err = t.client.do(ctx, esapi.IndicesCreateDataStreamRequest{Name: url.PathEscape(name)})
+	switch {
+	case err != nil:
+		return true, a, t.client.silent(doing, err)
+	case a.status == http.StatusOK:
+		t.lg.Info("data stream prepared", "stream", name)
+	case a.status == http.StatusBadRequest && a.said().Type == "resource_already_exists_exception": // another task was quicker
+	case a.status == http.StatusForbidden || a.status == http.StatusMethodNotAllowed || bytes.Contains(a.body, []byte("no handler found")):
+		// The user may only write, or the server has no such endpoint: the first document creates the stream.
+		t.lg.Debug("the data stream is left to the first document to create", "stream", name, "server", a.said())
+	case a.status == http.StatusBadRequest:
+		return false, a, connectors.Failed(&noTemplate, nil, fmt.Sprintf("%s: %s answers %d: %s", doing, t.client.nodes, a.status, a.said()), "")
+	default:
+		err = t.client.failure(doing, a)
+		return connectors.IsRetriable(err), a, err
+	}
+	ix.made = true
+	return t.ensureOnce(ctx, name, ix, s)
+}
+
 // hasFields reports whether a mapping, of an index or of those behind an alias, has
-// any field.
-func hasFields(body []byte) bool {
+// any field; the timestamp that each data stream has is none.
+func hasFields(body []byte, stream bool) bool {
 	var indices map[string]struct {
 		Mappings struct {
 			Properties map[string]json.RawMessage `json:"properties"`
@@ -114,6 +145,9 @@ func hasFields(body []byte) bool {
 		return true
 	}
 	for _, ix := range indices {
+		if stream {
+			delete(ix.Mappings.Properties, stampField)
+		}
 		if len(ix.Mappings.Properties) > 0 {
 			return true
 		}

@@ -76,17 +76,23 @@ func (s *sink) Validate(ctx context.Context) []*config.Error {
 	var silent []string
 	for _, u := range urls { // each by itself: a node that is down is no error while another answers
 		cl, err := newClient(s.cc.Files, s.v, []string{u})
-		if err != nil {
+		var key *config.Error
+		switch {
+		case errors.As(err, &key):
+			return []*config.Error{key}
+		case err != nil:
 			return []*config.Error{wrong("%v", err)}
 		}
+		defer cl.close()
 		a, err := cl.do(ctx, esapi.InfoRequest{})
-		cl.close()
 		switch {
 		case err != nil:
 			silent = append(silent, fmt.Sprintf("cannot reach %s: %v", cl.nodes, err))
 			continue
+		case a.status == http.StatusUnauthorized && apiKey.Get(s.v) != (config.Password{}):
+			return []*config.Error{apiKey.Errorf(s.v, "%s refuses the key: %s; correct it", cl.nodes, a.said())}
 		case a.status == http.StatusUnauthorized && username.Get(s.v) == "":
-			return []*config.Error{username.Errorf(s.v, "%s wants a login; set %s and %s", cl.nodes, username.Name, password.Name)}
+			return []*config.Error{username.Errorf(s.v, "%s wants a login; set %s and %s, or %s", cl.nodes, username.Name, password.Name, apiKey.Name)}
 		case a.status == http.StatusUnauthorized:
 			return []*config.Error{password.Errorf(s.v, "%s refuses the login of %q: %s; correct %s and %s", cl.nodes, username.Get(s.v), a.said(), username.Name, password.Name)}
 		case a.status == http.StatusForbidden: // it may not see the version, and may well write
@@ -96,6 +102,9 @@ func (s *sink) Validate(ctx context.Context) []*config.Error {
 		}
 		if err := known(a.body); err != nil {
 			return []*config.Error{wrong("%s: %v", cl.nodes, err)}
+		}
+		if err := newResources(s.v).check(ctx, cl, s.v); err != nil {
+			return []*config.Error{err}
 		}
 		return nil
 	}
@@ -154,6 +163,7 @@ type set struct {
 	onNull, onMalformed               choice
 	versionHeader                     string
 	versions, upsert, autoIDs         bool
+	resources                         resources
 	tolerant                          bool // errors.tolerance=all: what is left out is reported, too
 }
 
@@ -172,7 +182,8 @@ func newSet(v config.Values) set {
 		topicKeyIgnore: topics(topicKeyIgnore), topicSchemaIgnore: topics(topicSchemaIgnore),
 		compact: compactMaps.Get(v), dropInvalid: dropInvalid.Get(v), onNull: chosen(onNull.Get(v)), onMalformed: chosen(onMalformed.Get(v)),
 		versionHeader: versionHeader.Get(v), versions: strings.EqualFold(documentVersions.Get(v), "offset"), upsert: isUpsert(v), autoIDs: autoIDs.Get(v),
-		tolerant: strings.EqualFold(strings.TrimSpace(v.Raw["errors.tolerance"]), "all"),
+		resources: newResources(v),
+		tolerant:  strings.EqualFold(strings.TrimSpace(v.Raw["errors.tolerance"]), "all"),
 	}
 	if s.bulkBytes < 0 {
 		s.bulkBytes = maxUnderWay

@@ -31,6 +31,12 @@ var (
 	badMapping = connectors.Reason{Code: "es.index_refused", Retry: connectors.RetryNever,
 		Doc:    "The server refuses to create the index or its mapping.",
 		Remedy: "create the index yourself, or set schema.ignore=true to leave the mapping to the server"}
+	noResource = connectors.Reason{Code: "es.no_resource",
+		Doc:    "An index, data stream or alias of topic.to.external.resource.mapping does not exist.",
+		Remedy: "create it, or correct topic.to.external.resource.mapping"}
+	noTemplate = connectors.Reason{Code: "es.no_stream_template", Retry: connectors.RetryNever,
+		Doc:    "The server refuses to create a data stream: mostly no index template with data_stream matches its name.",
+		Remedy: "make an index template for it (PUT /_index_template/NAME with index_patterns and \"data_stream\": {}), or correct data.stream.type and data.stream.dataset"}
 )
 
-var reasons = []*connectors.Reason{&unreachable, &unavailable, &unauthorized, &mappingConflict, &tooLarge, &badRecord, &nullValue, &refused, &badMapping}
+var reasons = []*connectors.Reason{&unreachable, &unavailable, &unauthorized, &mappingConflict, &tooLarge, &badRecord, &nullValue, &refused, &badMapping, &noResource, &noTemplate}

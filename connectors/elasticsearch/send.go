@@ -274,7 +274,7 @@ type verdict uint8
 
 const (
 	vStored   verdict = iota
-	vConflict         // a version that is as new or newer is there: a replay, or see the package's comment
+	vConflict         // a version that is as new or newer is there, or in a data stream the id: a replay, or see the package's comment
 	vRefused          // this document, for ever
 	vAgain            // may be taken later
 	vFailed           // the task cannot go on
@@ -303,7 +303,7 @@ func judge(it *item, said itemAnswer) (verdict, error) {
 		return vStored, nil
 	case said.Status == http.StatusNotFound && it.op == opDelete && said.Error == nil:
 		return vStored, nil // it was not there
-	case said.Status == http.StatusConflict && it.versioned:
+	case said.Status == http.StatusConflict && (it.versioned || it.op == opCreate):
 		return vConflict, nil
 	case said.Status == http.StatusConflict: // several changed the document at once
 		return vAgain, fail(&unavailable)

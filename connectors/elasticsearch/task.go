@@ -69,7 +69,7 @@ func newTask(cc connectors.Context, v config.Values) (connectors.SinkTask, error
 	s := newSet(v)
 	return &task{
 		cc: cc, lg: cc.Log, v: v, set: s, wait: pause,
-		actor: actor{set: s, enc: encoder{compact: s.compact, partial: s.upsert, leave: placeholder.Get(v)}},
+		actor: actor{set: s, enc: encoder{compact: s.compact, partial: s.upsert, leave: placeholder.Get(v), stamps: streamTimestamp.Get(v)}},
 		parts: map[connectors.TopicPartition]*partition{},
 	}, nil
 }
