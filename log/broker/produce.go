@@ -25,6 +25,7 @@ type produced struct {
 	parts []wire.Produced
 	waits []durableWait
 	views []batch.View
+	kicks store.Kicks
 	names []byte // the topics' names: the frame is gone when the answer is written
 }
 
@@ -91,6 +92,7 @@ func (s *Server) append(c *call, d *produced) error {
 		return err
 	}
 	defer w.release()
+	defer d.kicks.Start()
 	for i := range d.req.Topics {
 		t := &d.req.Topics[i]
 		topic, missing := s.produceTopic(c, t)
@@ -157,7 +159,7 @@ func (s *Server) appendPart(c *call, d *produced, w *txnWrite, topic *catalog.To
 			return &batch.Error{Code: batch.InvalidRecord, Reason: "an idempotent producer sends one batch per partition and request"}
 		}
 	}
-	a, err := p.Append(views, store.AppendOpts{Origin: store.FromClient})
+	a, err := p.Append(views, store.AppendOpts{Origin: store.FromClient, Kicks: &d.kicks})
 	if err != nil {
 		r.LogStart = logStartOf(p, err)
 		return err

@@ -106,6 +106,7 @@ func (c *Coordinator) WriteTxnMarkers(req *kmsg.WriteTxnMarkersRequest, done fun
 	resp := req.ResponseKind().(*kmsg.WriteTxnMarkersResponse)
 	err := c.background(func() {
 		m := c.newMarks()
+		defer m.kicks.Start() // where it ends early
 		for _, q := range req.Markers {
 			rm := kmsg.WriteTxnMarkersResponseMarker{ProducerID: q.ProducerID}
 			for _, t := range q.Topics {
@@ -156,7 +157,7 @@ func (c *Coordinator) mark(m *marks, q *kmsg.WriteTxnMarkersRequestMarker, p Par
 		return 0, c.settle(s)
 	}
 	v := batch.NewMarker(q.ProducerID, q.ProducerEpoch, batch.Marker{Commit: q.Committed, CoordinatorEpoch: q.CoordinatorEpoch}, m.now)
-	a, err := c.append(p, part, v)
+	a, err := c.append(p, part, v, nil)
 	if err != nil {
 		if code, ok := batch.CodeOf(err); ok {
 			return int16(code), nil

@@ -173,6 +173,7 @@ func (c *Coordinator) carryOut(t *txn, parts []Partition, end int64) (left []Par
 		return nil, fmt.Errorf("decide transaction of %q: %w", t.id, err)
 	}
 	m := c.newMarks()
+	defer m.kicks.Start() // where it ends early
 	for _, p := range parts {
 		if err := m.write(p, t.pid, t.epoch, t.commits()); err != nil {
 			if unknown(err) != nil {
@@ -190,6 +191,7 @@ type marks struct {
 	now     int64
 	epoch   int32
 	written []mark
+	kicks   store.Kicks
 }
 
 type mark struct {
@@ -208,7 +210,7 @@ func (m *marks) write(p Partition, pid int64, epoch int16, commit bool) error {
 		return nil // the topic was deleted
 	}
 	v := batch.NewMarker(pid, epoch, batch.Marker{Commit: commit, CoordinatorEpoch: m.epoch}, m.now)
-	a, err := m.c.append(p, part, v)
+	a, err := m.c.append(p, part, v, &m.kicks)
 	code, ok := batch.CodeOf(err)
 	_, open := part.OpenTxn(pid)
 	switch {
@@ -225,15 +227,16 @@ func (m *marks) write(p Partition, pid int64, epoch int16, commit bool) error {
 }
 
 // append writes a marker. Where offsets are kept, those of the transaction are settled with it.
-func (c *Coordinator) append(p Partition, part *store.Partition, marker batch.View) (store.Appended, error) {
+func (c *Coordinator) append(p Partition, part *store.Partition, marker batch.View, k *store.Kicks) (store.Appended, error) {
 	if p.Topic == c.offsets.OffsetsTopic() {
 		return c.offsets.EndTxn(marker)
 	}
-	return part.Append([]batch.View{marker}, store.AppendOpts{Origin: store.FromCoordinator})
+	return part.Append([]batch.View{marker}, store.AppendOpts{Origin: store.FromCoordinator, Kicks: k})
 }
 
 // wait returns when all that was written is durable. Errors: the outcome is unknown.
 func (m *marks) wait() error {
+	m.kicks.Start()
 	for _, w := range m.written {
 		err := w.p.WaitDurable(m.c.ctx, w.end)
 		if code, ok := batch.CodeOf(err); ok && code == batch.UnknownTopicOrPartition {

@@ -172,6 +172,7 @@ func (c *Coordinator) endAll(slots []*slot, open map[*slot][]Partition) error {
 		return fmt.Errorf("decide transactions: %w", err)
 	}
 	m := c.newMarks()
+	defer m.kicks.Start() // where it ends early
 	for _, s := range slots {
 		s.left = []Partition{}
 		for _, p := range open[s] {
@@ -203,6 +204,7 @@ func (c *Coordinator) endGhosts() error {
 		return nil
 	}
 	m := c.newMarks()
+	defer m.kicks.Start() // where it ends early
 	c.ghosts = slices.DeleteFunc(c.ghosts, func(g ghost) bool {
 		return m.write(g.Partition, g.ProducerID, g.Epoch, g.commit) == nil
 	})

@@ -21,6 +21,7 @@ const (
 // AppendOpts of Append.
 type AppendOpts struct {
 	Origin Origin
+	Kicks  *Kicks // put the sync off until these start; nil: it begins at once
 }
 
 // Appended says where batches went.
@@ -56,8 +57,11 @@ func (p *Partition) Append(batches []batch.View, o AppendOpts) (Appended, error)
 	a, err := p.appendLocked(batches, o, cfg, total, now)
 	if err == nil && !a.Duplicate {
 		if p.awaitsSync() {
-			p.kick()
+			p.kickLater(o.Kicks)
 			p.mu.Unlock()
+			if o.Kicks != nil {
+				o.Kicks.wrote(total)
+			}
 			return a, nil
 		}
 		p.settle()

@@ -87,6 +87,8 @@ type model struct {
 	topic int
 	pids  int64
 	kinds map[string]int
+	kicks Kicks        // of partitions whose syncs are put off
+	due   []*Partition // whose notes are
 }
 
 func (m *model) logf(format string, a ...any) { m.ops = append(m.ops, fmt.Sprintf(format, a...)) }
@@ -155,8 +157,20 @@ func (m *model) open() (crashed bool) {
 	}
 }
 
-// pump runs up to n queued syncs, all if n < 0.
+// pump runs up to n queued syncs, all if n < 0. Those that were put off and notes may come later, but for all.
 func (m *model) pump(n int) {
+	all := n < 0
+	if all || m.rng.IntN(2) == 0 {
+		m.kicks.Start()
+	}
+	defer func() {
+		if all || m.rng.IntN(2) == 0 {
+			for _, p := range m.due {
+				p.note()
+			}
+			m.due = nil
+		}
+	}()
 	for ; n != 0; n-- {
 		m.s.syncer.mu.Lock()
 		if len(m.s.syncer.queue) == 0 {
@@ -166,7 +180,9 @@ func (m *model) pump(n int) {
 		p := m.s.syncer.queue[0]
 		m.s.syncer.queue = m.s.syncer.queue[1:]
 		m.s.syncer.mu.Unlock()
-		p.runSync()
+		if p.runSync() {
+			m.due = append(m.due, p)
+		}
 	}
 }
 
@@ -198,6 +214,9 @@ func (m *model) recs(n int, value string, stamp int64) []batch.Record {
 // append writes a batch and takes it into the model.
 func (m *model) append(mp *modelPartition, v batch.View, o AppendOpts) (Appended, error) {
 	p := m.s.Get(mp.tp.Topic, mp.tp.Partition)
+	if m.rng.IntN(2) == 0 {
+		o.Kicks = &m.kicks
+	}
 	a, err := p.Append([]batch.View{v}, o)
 	if err != nil {
 		code, ok := batch.CodeOf(err)

@@ -44,7 +44,10 @@ type Partition struct {
 	goodTo   int64
 	pruned   int64 // snapshots below are removed
 	sync     syncState
-	idle     chan struct{} // closed when sync becomes syncIdle; nil if nobody waits
+	noteDue  bool          // a worker of the syncer will call note
+	idle     chan struct{} // closed when the partition comes to rest; nil if nobody waits
+
+	noteMu sync.Mutex // one writer of the synced file at a time
 
 	markMu      sync.Mutex // guards the positions of end and durable
 	endMark     mark

@@ -266,12 +266,12 @@ func (p *Partition) letGo() {
 	p.dirty, p.sealing = nil, nil
 }
 
-// waitIdle waits until no sync of the partition is queued or running, and none can begin
+// waitIdle waits until no sync of the partition is queued or running or has yet to be noted, and none can begin
 // because the partition is gone or the store closed.
 func (p *Partition) waitIdle() {
 	for {
 		p.mu.Lock()
-		if p.sync == syncIdle {
+		if p.atRest() {
 			p.mu.Unlock()
 			return
 		}

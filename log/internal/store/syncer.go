@@ -30,44 +30,97 @@ type syncer struct {
 	wg      sync.WaitGroup
 }
 
-func (s *syncer) enqueue(p *Partition) {
+func (s *syncer) enqueue(ps ...*Partition) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.queue = append(s.queue, p)
-	if s.workers < s.max {
-		s.workers++
-		s.wg.Add(1)
-		go s.work()
+	s.queue = append(s.queue, ps...)
+	for range ps {
+		if s.workers < s.max {
+			s.workers++
+			s.wg.Add(1)
+			go s.work()
+		}
 	}
 }
 
-// work serves the queue until it is empty; idle stores have no workers.
+// maxUnnoted is how many syncs a worker runs before it notes what it has made durable, when there is no end of them.
+const maxUnnoted = 64
+
+// work serves the queue until it is empty; idle stores have no workers. How far partitions are durable is noted when nothing else is
+// to be done: writing a file while a file system commits what it was told before waits for that, and the next sync would wait as well.
 func (s *syncer) work() {
 	defer s.wg.Done()
-	for {
+	var due []*Partition
+	for ran := 0; ; ran++ {
 		s.mu.Lock()
-		if len(s.queue) == 0 {
-			s.workers--
-			s.queue = nil
+		if len(s.queue) == 0 || ran >= maxUnnoted {
+			if len(due) == 0 && len(s.queue) == 0 {
+				s.workers--
+				s.queue = nil
+				s.mu.Unlock()
+				return
+			}
 			s.mu.Unlock()
-			return
+			for _, p := range due {
+				p.note()
+			}
+			clear(due)
+			due, ran = due[:0], -1
+			continue
 		}
 		p := s.queue[0]
 		s.queue[0] = nil
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
-		p.runSync()
+		if p.runSync() {
+			due = append(due, p)
+		}
 	}
 }
 
 // kick asks for a sync. It needs p.mu.
-func (p *Partition) kick() {
-	switch p.sync {
-	case syncIdle:
+func (p *Partition) kick() { p.kickLater(nil) }
+
+// kickLater is kick; a partition that has to be queued for it is left to the kicks, where there are any.
+func (p *Partition) kickLater(k *Kicks) {
+	switch {
+	case p.sync == syncRunning:
+		p.sync = syncAgain
+	case p.sync != syncIdle:
+	case k != nil:
+		p.sync = syncQueued
+		k.parts = append(k.parts, p)
+	default:
 		p.sync = syncQueued
 		p.s.syncer.enqueue(p)
-	case syncRunning:
-		p.sync = syncAgain
+	}
+}
+
+// Kicks put off the syncs of partitions that are written to one after the other, for one request: a write waits for what a file
+// system is committing meanwhile, and all of them would wait, in turn, for each other's syncs. Start must be called, whatever happened
+// to the request: others may have written to those partitions by then, and wait for the same sync. The zero value is ready.
+type Kicks struct {
+	parts []*Partition
+	bytes int64
+}
+
+// maxPutOff is what may be written before syncs begin after all: from there on the disk had better be at work.
+const maxPutOff = 512 << 10
+
+// Start begins the syncs. The kicks can be used again.
+func (k *Kicks) Start() {
+	if len(k.parts) > 0 {
+		k.parts[0].s.syncer.enqueue(k.parts...)
+		clear(k.parts)
+		k.parts = k.parts[:0]
+	}
+	k.bytes = 0
+}
+
+// wrote counts bytes.
+func (k *Kicks) wrote(n int64) {
+	if k.bytes += n; k.bytes >= maxPutOff {
+		k.Start()
 	}
 }
 
@@ -78,8 +131,8 @@ type sealJob struct {
 	snapshot, pwin []byte
 }
 
-// runSync syncs what was written before it began, and publishes it.
-func (p *Partition) runSync() {
+// runSync syncs what was written before it began, and publishes it. It reports whether the caller has to call note.
+func (p *Partition) runSync() (due bool) {
 	p.mu.Lock()
 	p.sync = syncRunning
 	segs, jobs, newFiles := p.dirty, p.sealing, p.newFiles
@@ -110,16 +163,51 @@ func (p *Partition) runSync() {
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if err == nil && !p.noteDue {
+		p.noteDue, due = true, true
+	}
 	if p.sync == syncAgain && p.s.offline.Load() == nil {
 		p.sync = syncQueued
 		p.s.syncer.enqueue(p)
-		return
+		return due
 	}
 	p.sync = syncIdle
-	if p.idle != nil {
+	p.rest()
+	return due
+}
+
+// atRest reports whether no worker of the syncer will touch the partition's files. It needs p.mu.
+func (p *Partition) atRest() bool { return p.sync == syncIdle && !p.noteDue }
+
+// rest tells those who wait for it that the partition is at rest, if it is. It needs p.mu.
+func (p *Partition) rest() {
+	if p.atRest() && p.idle != nil {
 		close(p.idle)
 		p.idle = nil
 	}
+}
+
+// note writes how far the partition is durable to its synced file, which itself is never synced. What is there is true and may be old:
+// recovery has more to read then.
+func (p *Partition) note() {
+	p.noteMu.Lock() // a later note has a later mark
+	p.markMu.Lock()
+	m := p.durableMark
+	p.markMu.Unlock()
+	var buf [syncedSize]byte
+	f, err := p.syncedFile.pin()
+	if err == nil {
+		_, err = f.WriteAt(appendSynced(buf[:0], syncedMark{m.seg.base, m.pos}), 0)
+		p.syncedFile.unpin()
+	}
+	p.noteMu.Unlock()
+	if err != nil {
+		p.s.lg.Debug("durable position not noted", "partition", p.tp.String(), "error", err)
+	}
+	p.mu.Lock()
+	p.noteDue = false
+	p.rest()
+	p.mu.Unlock()
 }
 
 // syncFiles makes segments durable, oldest first, and the directory if a file is new.
@@ -156,8 +244,7 @@ func (p *Partition) syncFiles(segs []*segment, jobs []sealJob, newFiles bool) er
 	return nil
 }
 
-// advance publishes that everything below target is durable, and notes it in the
-// partition's synced file, which itself is never synced.
+// advance publishes that everything below target is durable.
 func (p *Partition) advance(target mark) {
 	p.mu.Lock()
 	hw := target.offset
@@ -173,16 +260,6 @@ func (p *Partition) advance(target mark) {
 	p.markMu.Unlock()
 	p.mu.Unlock()
 	p.notify()
-	var buf [syncedSize]byte
-	f, err := p.syncedFile.pin()
-	if err == nil {
-		_, err = f.WriteAt(appendSynced(buf[:0], syncedMark{target.seg.base, target.pos}), 0)
-		p.syncedFile.unpin()
-	}
-	if err != nil {
-		// An older mark is still true; recovery has more to read then.
-		p.s.lg.Debug("durable position not noted", "partition", p.tp.String(), "error", err)
-	}
 }
 
 // seal writes the index files and snapshots of rolled segments, which are durable
