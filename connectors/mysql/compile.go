@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"millrace/connectors"
@@ -61,7 +62,7 @@ func (t *task) compile(ctx context.Context, def *Table) (*table, error) {
 			return nil, connectors.BadConfig(fmt.Errorf("table %s: %w; leave it out with column.exclude.list", tab, err))
 		}
 		if isKey(c.Name) || s.columns.Match(def.ID.Database, def.ID.Name, c.Name) {
-			sc, err := s.fieldSchema(c, col.mapping)
+			sc, err := s.fieldSchema(def.ID, c, col.mapping)
 			if err != nil {
 				return nil, fmt.Errorf("table %s: column %q: %w", tab, c.Name, err)
 			}
@@ -76,7 +77,7 @@ func (t *task) compile(ctx context.Context, def *Table) (*table, error) {
 		tab.keyed = append(tab.keyed, isKey(c.Name))
 	}
 	tab.fields = len(fields)
-	tab.Topic = s.naming.Topic(def.ID.Database, def.ID.Name)
+	tab.Topic, tab.Name = s.naming.Topic(def.ID.Database, def.ID.Name), def.ID.String()
 	name := s.naming.Schemas.Name(tab.Topic)
 	var err error
 	if tab.Layout, err = envelope.NewLayout(name, fields, s.sourceSchema()); err != nil {
@@ -112,8 +113,18 @@ func (s *settings) change(full string, c *Column) textChange {
 }
 
 // fieldSchema is a column's schema with its default and comment.
-func (s *settings) fieldSchema(c *Column, m mapping) (*schema.Schema, error) {
+func (s *settings) fieldSchema(id TableID, c *Column, m mapping) (*schema.Schema, error) {
 	b := m.schema.SetOptional(c.Nullable)
+	if s.propagateColumns.Match(id.String()+"."+c.Name) || s.propagateTypes.Match(id.String()+"."+c.TypeName) || s.propagateTypes.Match(c.TypeName) {
+		b.Param("__debezium.source.column.type", c.TypeName)
+		if c.Length >= 0 {
+			b.Param("__debezium.source.column.length", strconv.Itoa(c.Length))
+		}
+		if c.Scale >= 0 {
+			b.Param("__debezium.source.column.scale", strconv.Itoa(c.Scale))
+		}
+		b.Param("__debezium.source.column.name", c.Name)
+	}
 	if s.comments && c.Comment != "" {
 		b.Doc(c.Comment)
 	}

@@ -2,7 +2,6 @@ package mysql
 
 import (
 	"maps"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -95,14 +94,37 @@ func (d *database) start(conf map[string]string, store *connectortest.OffsetStor
 	return connectortest.StartSource(d.TB, d.plugin(), nil, maps.Clone(conf), store, opts...)
 }
 
-// script splits an SQL script at the ends of its statements: a semicolon at a line's
-// end, but for what a comment follows.
+// script splits an SQL script into its statements, and leaves comments out.
 func script(text string) []string {
 	var out []string
-	for _, s := range regexp.MustCompile(`;[ \t]*(?:--[^\n]*)?\n`).Split(text, -1) {
-		if s = strings.TrimSpace(s); s != "" {
-			out = append(out, s)
+	var b strings.Builder
+	quote := byte(0)
+	for i := 0; i < len(text); i++ {
+		c := text[i]
+		switch {
+		case quote != 0:
+			if c == '\\' && quote != '`' && i+1 < len(text) {
+				b.WriteByte(c)
+				i++
+				c = text[i]
+			} else if c == quote {
+				quote = 0
+			}
+		case c == '\'' || c == '"' || c == '`':
+			quote = c
+		case c == '-' && strings.HasPrefix(text[i:], "-- "):
+			for i < len(text) && text[i] != '\n' {
+				i++
+			}
+			continue
+		case c == ';':
+			if s := strings.TrimSpace(b.String()); s != "" {
+				out = append(out, s)
+			}
+			b.Reset()
+			continue
 		}
+		b.WriteByte(c)
 	}
 	return out
 }

@@ -71,8 +71,8 @@ type reader struct {
 	gtidFrom int64  // where its event began; negative: none came
 	micros   int64  // of the transaction's commit; 0: not said
 	dropped  bool   // its server is one of those that are left out
-	query    schema.Value
-	source   schema.Value // the source block's fields of one rows event
+	query    schema.Value // the statement behind the rows to come
+	txID     schema.Value // the open transaction's, where transactions are numbered
 
 	flushAt time.Time // the batch in the making goes, at the latest; zero: it is empty
 	movedAt time.Time // when an offset last went into the queue
@@ -319,8 +319,7 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 	case evMariaQueryPacked:
 		err = r.packedStatement(ctx, h, body, start)
 	case evXID:
-		r.commit(h)
-		return nil
+		return r.commit(ctx, h)
 	case evGTID, evTaggedGTID:
 		parse := parseGTID
 		if h.kind == evTaggedGTID {
@@ -345,7 +344,7 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 			r.gtidText = r.gtid.maria.String()
 			r.micros = int64(h.sec) * microsPerSec
 			if r.gtid.flags&mariaStandalone == 0 {
-				r.begin(h, start, 0)
+				err = r.begin(ctx, h, start, 0)
 			}
 		}
 	case evRotate:
@@ -406,7 +405,10 @@ func (r *reader) announced(start int64) {
 }
 
 // begin takes the beginning of a transaction.
-func (r *reader) begin(h header, start int64, thread uint32) {
+func (r *reader) begin(ctx context.Context, h header, start int64, thread uint32) error {
+	if err := r.room(ctx, 0); err != nil { // before the position moves on
+		return err
+	}
 	r.inTx = true
 	r.sameLog = r.file == r.resume.file && start == r.resume.pos
 	r.skipping = r.resume.events > 0 && (r.resume.gtid == "" || r.resume.gtid == r.gtidText)
@@ -420,7 +422,25 @@ func (r *reader) begin(h header, start int64, thread uint32) {
 	if thread != 0 {
 		r.block.fields[srcThread] = schema.Int64Value(int64(thread))
 	}
+	if !r.t.s.transactions {
+		return nil
+	}
+	id := r.gtidText
+	if id == "" {
+		id = fmt.Sprintf("file=%s,pos=%d", r.file, start)
+	}
+	r.txID = schema.StringValue(id)
+	if r.skipping && r.resume.tx.ID != "" {
+		r.events.Tx.Resume(r.resume.tx) // its beginning was told
+	} else {
+		r.events.Tx.Begin(r.build, id, r.millis())
+		r.build.Grow(rowOverhead)
+	}
+	return nil
 }
+
+// millis is the time of the open transaction.
+func (r *reader) millis() int64 { return r.block.fields[envelope.SourceMillis].Int() }
 
 // moment sets what the source blocks of a transaction share.
 func (r *reader) moment(h header) {
@@ -439,8 +459,16 @@ func (r *reader) moment(h header) {
 }
 
 // commit takes the end of a transaction: the position stands behind it.
-func (r *reader) commit(h header) {
+func (r *reader) commit(ctx context.Context, h header) error {
+	if r.inTx && r.events.Tx.Open() {
+		if err := r.room(ctx, 0); err != nil {
+			return err
+		}
+		r.events.Tx.End(r.build, r.txID.Str(), r.millis())
+		r.build.Grow(rowOverhead)
+	}
 	r.executed()
+	r.txID = schema.Value{}
 	r.inTx = false
 	if r.skipping {
 		r.skipping = false
@@ -453,6 +481,7 @@ func (r *reader) commit(h header) {
 		r.pos.sec = int64(h.sec)
 	}
 	r.gtidText, r.micros, r.gtidFrom = "", 0, -1
+	return nil
 }
 
 // executed puts the transaction that just ended into the set.
@@ -533,17 +562,14 @@ var savepoints = [][]byte{[]byte("SAVEPOINT "), []byte("ROLLBACK TO "), []byte("
 func (r *reader) query1(ctx context.Context, h header, q *queryEvent, start int64) error {
 	switch {
 	case bytes.EqualFold(q.sql, []byte("BEGIN")):
-		r.begin(h, start, q.thread)
-		return nil
+		return r.begin(ctx, h, start, q.thread)
 	case bytes.EqualFold(q.sql, []byte("COMMIT")):
-		r.commit(h)
-		return nil
+		return r.commit(ctx, h)
 	case bytes.EqualFold(q.sql, []byte("ROLLBACK")):
 		if r.inTx {
 			r.t.lg.Warn("a transaction in the log ends in a ROLLBACK: it changed tables without transactions, and what it changed in others besides was undone and is sent all the same", "at", placeText(r.file, start))
 		}
-		r.commit(h)
-		return nil
+		return r.commit(ctx, h)
 	case len(q.sql) > 3 && bytes.EqualFold(q.sql[:3], []byte("XA ")):
 		return connectors.Failed(reasonXA, nil, "a prepared transaction (XA) at "+placeText(r.file, start)+" cannot be read yet", "")
 	}
@@ -608,10 +634,9 @@ func (r *reader) ddl(ctx context.Context, h header, q *queryEvent, start int64) 
 		r.build.Grow(rowOverhead)
 	}
 	if !r.inTx {
-		r.commit(h)
-	} else {
-		r.block.fields[srcThread] = thread
+		return r.commit(ctx, h)
 	}
+	r.block.fields[srcThread] = thread
 	return nil
 }
 
@@ -774,7 +799,7 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 	if err := r.room(ctx, size); err != nil {
 		return err
 	}
-	ch := cdc.Change{Table: &t.Table, Before: before, After: after, Source: r.block.at(&r.build.Arena, t.dbValue, t.name, start, i), At: r.clock.moment()}
+	ch := cdc.Change{Table: &t.Table, Before: before, After: after, Source: r.block.at(&r.build.Arena, t.dbValue, t.name, start, i), At: r.clock.moment(), TxID: r.txID}
 	switch {
 	case e.before == nil:
 		r.events.Create(&ch)

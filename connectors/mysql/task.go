@@ -282,7 +282,11 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (est
 		t: t, w: w, sv: sv, queue: queue, build: build, block: newSourceBlock(s), tables: map[uint64]*mapped{}, compiled: map[TableID]*table{},
 		resume: *pos, pos: *pos, queued: *pos, set: set, file: pos.file, at: pos.pos, last: time.Now(),
 	}
-	r.events = t.newEvents(build, nil)
+	var tx *cdc.Transactions
+	if s.transactions {
+		tx = cdc.NewTransactions(s.transactionTopic)
+	}
+	r.events = t.newEvents(build, tx)
 	if s.heartbeat > 0 {
 		r.beatAt = time.Now()
 	}
