@@ -67,10 +67,10 @@ type reader struct {
 	skipping bool // this transaction's front is done
 	sameLog  bool // it stands where the stored position says
 	gtid     gtidEvent
-	gtidText string // of the open transaction; "" without
-	gtidFrom int64  // where its event began; negative: none came
-	micros   int64  // of the transaction's commit; 0: not said
-	dropped  bool   // its server is one of those that are left out
+	gtidText string       // of the open transaction; "" without
+	gtidFrom int64        // where its event began; negative: none came
+	micros   int64        // of the transaction's commit; 0: not said
+	dropped  bool         // its server is one of those that are left out
 	query    schema.Value // the statement behind the rows to come
 	txID     schema.Value // the open transaction's, where transactions are numbered
 
