@@ -181,3 +181,23 @@ func (c *defaultCheck) valid(t *Type, j *JSON) bool {
 	}
 	return ok
 }
+
+// ValidDefault reports whether j is a default for fields of type t, whose parts are complete. What is no number (NaN, the infinities)
+// is one for fields that are floats themselves alone, since JSON has it as text.
+func ValidDefault(t *Type, j *JSON) bool {
+	w := walker{seen: map[*Type]bool{}, done: map[*Type]bool{}}
+	if err := w.each(t, func(t *Type) error { w.done[t] = true; return nil }); err != nil {
+		return false
+	}
+	c := defaultCheck{w: &w, known: map[defaultPair]bool{}}
+	return c.valid(t, j) && (t.Kind == Float || t.Kind == Double || j.finite())
+}
+
+func (j *JSON) finite() bool {
+	for _, k := range j.kids {
+		if !k.finite() {
+			return false
+		}
+	}
+	return j.Kind != JSONFloat || !math.IsNaN(j.num) && !math.IsInf(j.num, 0)
+}
