@@ -359,6 +359,23 @@ func (r *SourceRun) Stop() {
 	}
 }
 
+// Halt ends the task's context and returns Run's error, which may be from before.
+func (r *SourceRun) Halt() error {
+	r.Helper()
+	r.cancel()
+	return r.Wait()
+}
+
+// Ended reports whether Run has returned.
+func (r *SourceRun) Ended() bool {
+	select {
+	case <-r.done:
+		return true
+	default:
+		return false
+	}
+}
+
 // Wait waits for Run's end and returns its error.
 func (r *SourceRun) Wait() error {
 	r.Helper()

@@ -27,7 +27,7 @@ const (
 )
 
 // config is the driver's configuration: all from ours, nothing from the environment.
-func (s *settings) config(files connectors.Files, replication bool) (*pgconn.Config, error) {
+func (s *settings) config(replication bool) (*pgconn.Config, error) {
 	var b strings.Builder
 	set := func(k, v string) {
 		if v != "" {
@@ -35,28 +35,11 @@ func (s *settings) config(files connectors.Files, replication bool) (*pgconn.Con
 			fmt.Fprintf(&b, "%s='%s' ", k, v)
 		}
 	}
-	for _, f := range []struct {
-		key  string
-		path *string
-	}{{keyDatabaseSslcert.Name, &s.sslCert}, {keyDatabaseSslkey.Name, &s.sslKey}, {keyDatabaseSslrootcert.Name, &s.sslRootCert}} {
-		if *f.path == "" || files == nil {
-			continue
-		}
-		path, err := files.Check(*f.path)
-		if err != nil {
-			return nil, connectors.BadConfig(fmt.Errorf("%s: %w", f.key, err))
-		}
-		*f.path = path
-	}
 	set("host", s.host)
 	set("port", strconv.Itoa(s.port))
 	set("user", s.user)
 	set("dbname", s.database)
-	set("sslmode", s.sslMode)
-	set("sslcert", s.sslCert)
-	set("sslkey", s.sslKey)
-	set("sslrootcert", s.sslRootCert)
-	set("sslpassword", s.sslPassword.Reveal())
+	set("sslmode", "disable") // dial sees to it
 	set("target_session_attrs", "any")
 	set("passfile", os.DevNull)
 	cfg, err := pgconn.ParseConfig(b.String())
@@ -96,14 +79,14 @@ type session struct {
 }
 
 func (s *settings) open(ctx context.Context, files connectors.Files) (*session, error) {
-	cfg, err := s.config(files, false)
+	cfg, err := s.config(false)
 	if err != nil {
 		return nil, err
 	}
 	cfg.BuildFrontend = func(r io.Reader, w io.Writer) *pgproto3.Frontend {
 		return pgproto3.NewFrontend(bufio.NewReaderSize(r, readBuffer), w)
 	}
-	conn, err := pgconn.ConnectConfig(ctx, cfg)
+	conn, err := s.dial(ctx, files, cfg)
 	if err != nil {
 		return nil, s.classify(err, s.connecting())
 	}
@@ -209,7 +192,7 @@ type replConn struct {
 
 // openReplication connects for commands of the replication protocol.
 func (s *settings) openReplication(ctx context.Context, files connectors.Files) (*pgconn.PgConn, *replConn, error) {
-	cfg, err := s.config(files, true)
+	cfg, err := s.config(true)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -220,7 +203,7 @@ func (s *settings) openReplication(ctx context.Context, files connectors.Files) 
 		rc.front = pgproto3.NewFrontend(rc.buf, w)
 		return rc.front
 	}
-	conn, err := pgconn.ConnectConfig(ctx, cfg)
+	conn, err := s.dial(ctx, files, cfg)
 	if err != nil {
 		return nil, nil, s.classify(err, s.connecting()+" for replication")
 	}

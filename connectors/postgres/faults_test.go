@@ -4,7 +4,9 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"net"
 	"os"
 	"os/exec"
 	"slices"
@@ -235,6 +237,95 @@ func TestRestartsAtRandomPlaces(t *testing.T) {
 		t.Errorf("%d transactions ended, %q is open", tx.ended, tx.open)
 	}
 	t.Logf("%d changes of %d transactions, each once and in order; %d senders killed", len(kept), tx.ended, killed)
+}
+
+// TestConnectionsCutAnywhere breaks all connections after a random number of bytes from the
+// server, in the login, the preparations, the snapshot, the stream: what fails says that
+// it may be tried again, and in the end each row of the snapshot and each change behind
+// it is there once.
+func TestConnectionsCutAnywhere(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())
+	t.Logf("seed %d", seed)
+	d := newDatabase(t)
+	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
+	w := &workload{d: d, rnd: rand.New(rand.NewPCG(seed, 1)), next: 1}
+	for range 40 {
+		w.write()
+	}
+	rows := map[int64]int64{} // what the snapshot must have
+	for _, c := range w.want {
+		if delete(rows, c.id); c.op != "d" && c.op != "tombstone" {
+			rows[c.id] = c.v
+		}
+	}
+	w.want = nil
+	p := newRelay(t, net.JoinHostPort(d.server.Host, strconv.Itoa(d.server.Port)))
+	conf := p.through(t, d.config("max.batch.size", "50", "status.update.interval.ms", "50", "slot.watch.interval.ms", "100"))
+	store := &connectortest.OffsetStore{}
+	var changes []change
+	reads := map[int64]int64{}
+	whole, cuts, failures := false, 0, 0
+	for round := 0; round < effort(40) || !whole || len(changes) < len(w.want); round++ {
+		if round == 10*effort(40) {
+			t.Fatalf("seed %d: %d rounds, the snapshot is whole: %t, %d of %d changes", seed, round, whole, len(changes), len(w.want))
+		}
+		if whole && round < effort(40) {
+			w.write()
+		}
+		if round < effort(40) {
+			cuts++
+			p.breakAfter(w.rnd.IntN(1 << (8 + w.rnd.IntN(10))))
+		} else {
+			p.breakAfter(-1)
+		}
+		began := time.Now()
+		r := d.start(conf, store)
+		last := func() bool {
+			all, err := store.All(context.Background())
+			if err != nil || len(all) == 0 {
+				return false
+			}
+			p, ok, err := parsePosition(all[0].Position)
+			return err == nil && ok && !p.snapshot
+		}
+		r.WaitFor("an end, of one kind or the other", func() bool {
+			if whole {
+				return r.Ended() || len(changes)+len(on(r.Records(), "p.public.t")) >= len(w.want)
+			}
+			return r.Ended() || last()
+		})
+		err := r.Halt()
+		if took := time.Since(began); took > 3*time.Second {
+			t.Logf("round %d took %s: %v; %s", round, took, err, d.text("SELECT string_agg(slot_name||' '||active::text||' '||coalesce(confirmed_flush_lsn::text,'-'),',') FROM pg_replication_slots"))
+		}
+		if err != nil {
+			failures++
+			if !connectors.IsRetriable(err) {
+				t.Fatalf("seed %d, round %d: a connection was cut and the task said %v, want an error that may pass", seed, round, err)
+			}
+		}
+		if !whole { // a snapshot that was cut begins anew
+			clear(reads)
+			changes = nil
+		}
+		for _, rec := range on(r.Records(), "p.public.t") {
+			if op(rec) == "r" {
+				reads[rec.Key.Get("id").Int()] = rec.Value.Get("after").Get("v").Int()
+				continue
+			}
+			changes = append(changes, changeOf(rec))
+		}
+		if !whole && last() {
+			whole = true
+			if !maps.Equal(reads, rows) {
+				t.Fatalf("seed %d: the snapshot has %d rows, want %d", seed, len(reads), len(rows))
+			}
+		}
+		if err := compareChanges(changes, w.want[:min(len(changes), len(w.want))]); err != nil {
+			t.Fatalf("seed %d, round %d: %v", seed, round, err)
+		}
+	}
+	t.Logf("%d cuts, %d of them ended the task; %d rows of the snapshot and %d changes, each once", cuts, failures, len(rows), len(changes))
 }
 
 func compareChanges(got, want []change) error {

@@ -99,7 +99,7 @@ func TestSecretsHide(t *testing.T) {
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	cfg, err := s.config(nil, false)
+	cfg, err := s.config(false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,8 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -22,6 +24,9 @@ var (
 	reasonLogin = &connectors.Reason{Code: "postgres.login", Retry: connectors.RetryUnknown,
 		Doc:    "The server refuses the user: a wrong password, no such user, or no line in pg_hba.conf that lets it in.",
 		Remedy: "correct database.user and database.password, or add a line to pg_hba.conf and reload the server"}
+	reasonTLS = &connectors.Reason{Code: "postgres.tls", Retry: connectors.RetryUnknown,
+		Doc:    "An encrypted connection does not come about as database.sslmode wants it: the server offers none, or its certificate, or ours, is not accepted.",
+		Remedy: "give the authority that signed the server's certificate in database.sslrootcert and the host by a name that the certificate has; or turn ssl on at the server; or choose another database.sslmode"}
 	reasonDatabase = &connectors.Reason{Code: "postgres.no_database", Retry: connectors.RetryUnknown,
 		Doc:    "There is no database of that name on the server.",
 		Remedy: "correct database.dbname, or create the database"}
@@ -59,7 +64,7 @@ var (
 		Doc:    "The lists of tables match none that can be captured as asked.",
 		Remedy: "correct table.include.list, or set publish.via.partition.root=true for partitioned tables"}
 
-	reasons = []*connectors.Reason{reasonUnreachable, reasonLogin, reasonDatabase, reasonWALLevel, reasonRights, reasonSlotLost, reasonSlotFull, reasonAhead,
+	reasons = []*connectors.Reason{reasonUnreachable, reasonLogin, reasonTLS, reasonDatabase, reasonWALLevel, reasonRights, reasonSlotLost, reasonSlotFull, reasonAhead,
 		reasonSlotInUse, reasonSlotForeign, reasonSlotLimit, reasonPublication, reasonData, reasonTables}
 )
 
@@ -77,6 +82,9 @@ func sqlState(err error) string {
 func (s *settings) classify(err error, doing string) error {
 	if err == nil || connectors.FailureOf(err) != nil {
 		return err
+	}
+	if connectors.RetryOf(err) == connectors.RetryNever { // of our own files and settings
+		return fmt.Errorf("%s: %w", doing, err)
 	}
 	fail := func(r *connectors.Reason, remedy string) error {
 		if r == reasonUnreachable && !s.retry {
@@ -110,10 +118,19 @@ func (s *settings) classify(err error, doing string) error {
 	case code != "":
 		return fmt.Errorf("%s: %w", doing, err)
 	}
+	var (
+		unknown x509.UnknownAuthorityError
+		name    x509.HostnameError
+		invalid x509.CertificateInvalidError
+		alert   tls.AlertError
+	)
+	if errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid) || errors.As(err, &alert) || strings.Contains(err.Error(), "refused TLS") {
+		return fail(reasonTLS, "")
+	}
 	var ne net.Error
 	var ce *pgconn.ConnectError
 	if errors.As(err, &ne) || errors.As(err, &ce) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err) {
+		errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) || pgconn.Timeout(err) || pgconn.SafeToRetry(err) || errors.Is(err, pgconn.ErrConnClosed) {
 		return fail(reasonUnreachable, "")
 	}
 	return fmt.Errorf("%s: %w", doing, err)

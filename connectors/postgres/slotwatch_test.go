@@ -223,6 +223,13 @@ func (p *relay) cut() {
 	}
 }
 
+// breakAfter breaks all connections after so many bytes from the server; -1: never.
+func (p *relay) breakAfter(n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = n
+}
+
 // forget lets vanish what is sent on the connections that stand, both ways.
 func (p *relay) forget() {
 	p.mu.Lock()
