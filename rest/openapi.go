@@ -28,7 +28,10 @@ type connectorList struct{}
 // object is a JSON object of the description.
 type object = map[string]any
 
-func (s *Server) openapi(*http.Request) (any, error) { return json.RawMessage(s.description), nil }
+func (s *Server) openapi(*http.Request) (any, error) {
+	text, err := s.description()
+	return json.RawMessage(text), err // an error is a mistake in our own table
+}
 
 var pathParam = regexp.MustCompile(`\{([a-z]+)\}`)
 

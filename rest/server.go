@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,9 +41,9 @@ type Server struct {
 	lg          *slog.Logger
 	metrics     http.Handler
 	mux         *chi.Mux
-	kafka       string       // address of the log
-	description []byte       // of the API
-	bodies      atomic.Int64 // bytes of bodies in memory, beyond what each has free
+	kafka       string                 // address of the log
+	description func() ([]byte, error) // made when somebody asks for it
+	bodies      atomic.Int64           // bytes of bodies in memory, beyond what each has free
 	http.Handler
 }
 
@@ -50,10 +51,7 @@ type Server struct {
 func New(c Config) *Server {
 	s := &Server{herder: c.Herder, lg: c.Log, metrics: c.Metrics, kafka: c.Kafka}
 	ops := s.ops()
-	var err error
-	if s.description, err = describeAPI(ops); err != nil {
-		panic("rest: " + err.Error()) // a mistake in our own table
-	}
+	s.description = sync.OnceValues(func() ([]byte, error) { return describeAPI(ops) })
 	s.mux = s.routes(ops)
 	s.Handler = s.guard(c, s.mux)
 	return s

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -125,22 +126,23 @@ func (c *ClientConfig) finish() {
 var allClientSettings = slices.Concat(clientSettings, identityUnused)
 
 // clientDefs are the settings of each kind of client, as listings show them.
-var clientDefs = func() map[ClientKind]config.Def {
-	out := map[ClientKind]config.Def{}
+var clientDefs = sync.OnceValue(func() map[ClientKind]config.Def {
+	fields := map[ClientKind][]config.Field{}
 	for _, s := range allClientSettings {
 		for _, k := range s.kinds {
-			out[k] = out[k].With(s.field)
+			fields[k] = append(fields[k], s.field)
 		}
 	}
-	for k := range out {
-		out[k] = out[k].With(identityFields...)
+	out := map[ClientKind]config.Def{}
+	for k, list := range fields {
+		out[k] = config.Define(append(list, identityFields...)...)
 	}
 	return out
-}()
+})
 
 // ClientSettings are the settings of a kind of client: what a connector writes behind
 // "producer.override." and a worker behind "producer.".
-func ClientSettings(kind ClientKind) config.Def { return clientDefs[kind] }
+func ClientSettings(kind ClientKind) config.Def { return clientDefs()[kind] }
 
 // ClientOverrides reads a connector's overrides for its clients of a kind over the
 // worker's own settings for them ("producer.linger.ms"), and reports every wrong one.
@@ -178,7 +180,7 @@ func (c WorkerConfig) ClientOverrides(kind ClientKind, connector map[string]stri
 
 // read applies a client's settings: the worker's own, and over them the connector's.
 func (c *ClientConfig) read(kind ClientKind, own, theirs map[string]string, ownPrefix, theirPrefix string) (errs []*config.Error) {
-	def := clientDefs[kind]
+	def := clientDefs()[kind]
 	merged := maps.Clone(own)
 	maps.Copy(merged, theirs)
 	prefixOf := func(name string) string {
@@ -248,7 +250,7 @@ func ShownClientValue(kind ClientKind, name, value string) string {
 	if SecretName(name) {
 		return config.Hidden
 	}
-	if i, ok := clientDefs[kind].Info(name); ok && i.Type == config.PasswordType {
+	if i, ok := clientDefs()[kind].Info(name); ok && i.Type == config.PasswordType {
 		return config.Hidden
 	}
 	return value

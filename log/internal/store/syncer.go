@@ -47,7 +47,7 @@ func (s *syncer) enqueue(ps ...*Partition) {
 const maxUnnoted = 64
 
 // work serves the queue until it is empty; idle stores have no workers. How far partitions are durable is noted when nothing else is
-// to be done: writing a file while a file system commits what it was told before waits for that, and the next sync would wait as well.
+// to be done: such a write may wait for the syncs of other files, and the next sync would wait with it.
 func (s *syncer) work() {
 	defer s.wg.Done()
 	var due []*Partition
@@ -96,8 +96,8 @@ func (p *Partition) kickLater(k *Kicks) {
 	}
 }
 
-// Kicks put off the syncs of partitions that are written to one after the other, for one request: a write waits for what a file
-// system is committing meanwhile, and all of them would wait, in turn, for each other's syncs. Start must be called, whatever happened
+// Kicks put off the syncs of partitions that are written to one after the other, for one request: a write waits for a
+// sync of another file whose inode lies in the same block (ext4), and all of them would wait, in turn, for each other's syncs. Start must be called, whatever happened
 // to the request: others may have written to those partitions by then, and wait for the same sync. The zero value is ready.
 type Kicks struct {
 	parts []*Partition
