@@ -149,6 +149,8 @@ func (s *settings) fieldSchema(id TableID, c *Column, m mapping) (*schema.Schema
 type logRow struct {
 	t       *table
 	decoder []decoder // by column
+
+	documents int // columns of JSON
 }
 
 var errColumns = errors.New("the definition does not fit")
@@ -167,6 +169,9 @@ func (t *table) plan(m *tableMap) (*logRow, error) {
 			return nil, fmt.Errorf("%w: column %q is %s, the rows have the type %d there", errColumns, c.Name, c.Full, m.codes[i])
 		}
 		p.decoder[i] = d
+		if c.Type == JSON {
+			p.documents++
+		}
 	}
 	return p, nil
 }
@@ -189,7 +194,9 @@ func (e *imageError) Error() string { return fmt.Sprintf("column %q is not in th
 // holds. other is the image that stands for what this one leaves out: of an update's new
 // row its old one; null where there is none. A wrong value comes back as a *valueError when the row was read
 // to its end, so that the next one can be.
-func (p *logRow) row(a *schema.Arena, c *cursor, present []byte, all bool, other schema.Value) (schema.Value, error) {
+//
+// part is for partial updates, else nil: of an old row it takes the documents, of a new one it says which are changes.
+func (p *logRow) row(a *schema.Arena, c *cursor, present []byte, all bool, other schema.Value, part *partialRow) (schema.Value, error) {
 	n := len(p.decoder)
 	if !all {
 		n = 0
@@ -205,9 +212,14 @@ func (p *logRow) row(a *schema.Arena, c *cursor, present []byte, all bool, other
 	}
 	fields := a.Values(p.t.fields)
 	var wrong error
-	at := 0
+	at, documents := 0, 0
 	for i, d := range p.decoder {
 		col := &p.t.columns[i]
+		document := -1
+		if part != nil && col.Type == JSON {
+			document = documents
+			documents++
+		}
 		if !all && present[i/8]&(1<<(i%8)) == 0 {
 			if col.field < 0 {
 				continue
@@ -227,7 +239,19 @@ func (p *logRow) row(a *schema.Arena, c *cursor, present []byte, all bool, other
 		if null {
 			continue
 		}
-		v, err := d(a, c)
+		var v schema.Value
+		var err error
+		changed := false
+		if document >= 0 {
+			v, changed, err = part.json(a, c, i, document)
+		}
+		if !changed {
+			before := c.b
+			v, err = d(a, c)
+			if document >= 0 && part.bits == nil && len(before)-len(c.b) >= 4 {
+				part.old[i] = before[4 : len(before)-len(c.b)] // behind their length
+			}
+		}
 		if c.bad {
 			return schema.Value{}, errShort
 		}

@@ -269,22 +269,36 @@ func (ss *session) place(ctx context.Context) (logPlace, error) {
 	return p, err
 }
 
+// register makes this reader known to the server.
+func (w *wire) register(serverID uint32) error {
+	host, _ := os.Hostname()
+	if err := w.send(registerCommand(serverID, host)); err != nil {
+		return err
+	}
+	p, _, err := w.packet(time.Now().Add(30 * time.Second))
+	if err == nil && len(p) > 0 && p[0] == 0xff {
+		err = serverError(p)
+	}
+	return err
+}
+
 // dump begins to read the log: where the server numbers transactions and set is given,
-// all that is not in set, else from a place of a file.
-func (s *settings) dump(ctx context.Context, files connectors.Files, file string, pos int64, set *gtidSet) (*wire, server, error) {
+// all that is not in set, else from a place of a file. toEnd: up to its present end.
+func (s *settings) dump(ctx context.Context, files connectors.Files, file string, pos int64, set *gtidSet, toEnd bool) (*wire, server, error) {
 	ss, err := s.open(ctx, files)
 	if err != nil {
 		return nil, server{}, err
 	}
-	w, err := ss.dump(ctx, file, pos, set)
+	w, err := ss.dump(ctx, file, pos, set, toEnd)
 	if err != nil {
 		ss.close()
 	}
 	return w, ss.sv, err
 }
 
-func (ss *session) dump(ctx context.Context, file string, pos int64, set *gtidSet) (*wire, error) {
+func (ss *session) dump(ctx context.Context, file string, pos int64, set *gtidSet, toEnd bool) (*wire, error) {
 	s := ss.s
+	serverID := s.serverID
 	period := min(max(s.silence/4, 50*time.Millisecond), 5*time.Second)
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // never fails
@@ -300,33 +314,27 @@ func (ss *session) dump(ctx context.Context, file string, pos int64, set *gtidSe
 		return nil, err
 	}
 	w := newWire(ss.c.Conn.Conn)
-	host, _ := os.Hostname()
-	if err := w.send(registerCommand(s.serverID, host)); err != nil {
-		return nil, s.classify(err, "register as a reader of the binary log")
-	}
-	p, _, err := w.packet(time.Now().Add(30 * time.Second))
-	switch {
-	case err != nil:
-		return nil, s.classify(err, "register as a reader of the binary log")
-	case len(p) > 0 && p[0] == 0xff:
-		return nil, s.classify(serverError(p), "register as a reader of the binary log")
-	}
 	var command []byte
 	flags := uint16(0)
+	if toEnd { // as mysqlbinlog does: nobody who is to be listed, and the end is told
+		serverID, flags = 0, 1
+	} else if err := w.register(serverID); err != nil {
+		return nil, s.classify(err, "register as a reader of the binary log")
+	}
 	if ss.sv.mariadb && s.query {
 		flags |= 2 // send the statements of rows
 	}
 	switch {
 	case set != nil && ss.sv.mariadb:
-		command = dumpCommand("", 4, flags, s.serverID)
+		command = dumpCommand("", 4, flags, serverID)
 	case set != nil:
-		command = dumpGTIDCommand(set, s.serverID)
+		command = dumpGTIDCommand(set, serverID)
 	default:
 		if pos > 1<<32-1 {
 			return nil, connectors.Failed(reasonLogLost, nil, fmt.Sprintf("the position %d of %s lies beyond 4 GiB, where the server cannot be asked to begin without GTIDs", pos, file),
 				"switch GTIDs on (gtid_mode=ON), or delete the connector's offsets for a new snapshot; keep max_binlog_size and transactions below 4 GiB")
 		}
-		command = dumpCommand(file, uint32(max(pos, 4)), flags, s.serverID)
+		command = dumpCommand(file, uint32(max(pos, 4)), flags, serverID)
 	}
 	if err := w.send(command); err != nil {
 		return nil, s.classify(err, "ask for the binary log")

@@ -261,7 +261,9 @@ const (
 	mariaCompletedXA
 )
 
-func parseMariaGTIDEvent(body []byte, server uint32) (g gtidEvent, xid []byte, err error) {
+// parseMariaGTIDEvent reads MariaDB's. xid is that of a distributed transaction which is
+// prepared or decided, as statements spell it, else "".
+func parseMariaGTIDEvent(body []byte, server uint32) (g gtidEvent, xid string, err error) {
 	c := cursor{b: body}
 	g.maria.server = server
 	g.maria.seq = c.u64()
@@ -271,12 +273,11 @@ func parseMariaGTIDEvent(body []byte, server uint32) (g gtidEvent, xid []byte, e
 		if g.flags&mariaGroupCommit != 0 {
 			c.u64()
 		}
-		c.u32() // format
-		n := int(c.u8()) + int(c.u8())
-		xid = c.take(n)
+		format, n, m := c.u32(), int(c.u8()), int(c.u8())
+		xid = fmt.Sprintf("X'%x',X'%x',%d", c.take(n), c.take(m), int32(format))
 	}
 	if c.bad {
-		return g, nil, errShort
+		return g, "", errShort
 	}
 	return g, xid, nil
 }

@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"encoding/json"
 	"maps"
 	"strconv"
 	"strings"
@@ -166,4 +167,21 @@ func streaming(r *connectortest.SourceRun) {
 		_, snap := last.Offsets[0].Position.Lookup("snapshot")
 		return !snap
 	})
+}
+
+// sortedJSON is a document whose members are in the order of their names, its numbers
+// as they are.
+func sortedJSON(t *testing.T, doc string) string {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(doc))
+	dec.UseNumber()
+	var v any
+	if err := dec.Decode(&v); err != nil {
+		t.Fatalf("%s: %v", doc, err)
+	}
+	out, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
 }

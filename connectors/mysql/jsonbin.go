@@ -101,6 +101,33 @@ func jsonSize(c *cursor) int {
 }
 
 func appendJSONContainer(dst []byte, kind byte, b []byte, depth int) ([]byte, error) {
+	open, end := byte('['), byte(']')
+	object := kind == jsonSmallObject || kind == jsonLargeObject
+	if object {
+		open, end = '{', '}'
+	}
+	dst = append(dst, open)
+	first := true
+	err := jsonEach(kind, b, func(key []byte, t byte, value []byte) (err error) {
+		if !first {
+			dst = append(dst, ',')
+		}
+		first = false
+		if object {
+			dst = append(appendJSONText(dst, key), ':')
+		}
+		dst, err = appendJSONValue(dst, t, value, depth)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return append(dst, end), nil
+}
+
+// jsonEach calls each for the elements of an object or an array, in their order, with the
+// type and the bytes of their values, behind which others may follow.
+func jsonEach(kind byte, b []byte, each func(key []byte, t byte, value []byte) error) error {
 	object := kind == jsonSmallObject || kind == jsonLargeObject
 	width := 2
 	if kind == jsonLargeObject || kind == jsonLargeArray {
@@ -113,50 +140,40 @@ func appendJSONContainer(dst []byte, kind byte, b []byte, depth int) ([]byte, er
 		keySize = width + 2
 	}
 	if c.bad || size > len(b) || n > (size-2*width)/(keySize+1+width) {
-		return nil, errJSON
+		return errJSON
 	}
 	b = b[:size]
 	keys, values := cursor{b: b[2*width:]}, cursor{b: b[2*width+n*keySize:]}
-	open, end := byte('['), byte(']')
-	if object {
-		open, end = '{', '}'
-	}
-	dst = append(dst, open)
-	for i := range n {
-		if i > 0 {
-			dst = append(dst, ',')
-		}
+	for range n {
+		var key []byte
 		if object {
 			at, length := int(keys.fixed(width)), int(keys.u16())
 			if at+length > size {
-				return nil, errJSON
+				return errJSON
 			}
-			dst = append(appendJSONText(dst, b[at:at+length]), ':')
+			key = b[at : at+length]
 		}
 		t := values.u8()
-		place := values.take(width)
+		value := values.take(width)
 		if values.bad {
-			return nil, errJSON
+			return errJSON
 		}
-		var err error
-		if jsonInlined(t, width) {
-			dst, err = appendJSONValue(dst, t, place, depth)
-		} else {
-			at := int(binary.LittleEndian.Uint16(place))
+		if !jsonInlined(t, width) {
+			at := int(binary.LittleEndian.Uint16(value))
 			if width == 4 {
-				at = int(binary.LittleEndian.Uint32(place))
+				at = int(binary.LittleEndian.Uint32(value))
 			}
 			// A value lies behind all that describes its container: so none holds itself.
 			if at < 2*width+n*(keySize+1+width) || at > size {
-				return nil, errJSON
+				return errJSON
 			}
-			dst, err = appendJSONValue(dst, t, b[at:], depth)
+			value = b[at:]
 		}
-		if err != nil {
-			return nil, err
+		if err := each(key, t, value); err != nil {
+			return err
 		}
 	}
-	return append(dst, end), nil
+	return nil
 }
 
 // jsonInlined reports whether a value of the type stands where its place would.

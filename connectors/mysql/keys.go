@@ -128,8 +128,8 @@ var (
 	keySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"select_all"}, "custom"), Recommend: cdc.Recommend("select_all"),
 		Doc: "How the snapshot's queries are made: select_all."}
 	keySnapshotQueryModeCustomName = cdc.KeySnapshotQueryModeCustomName
-	keyBigintUnsignedHandlingMode  = config.Key[string]{Name: "bigint.unsigned.handling.mode", Default: "long", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf("long", "precise"), Recommend: cdc.Recommend("long", "precise"),
-		Doc: "How BIGINT UNSIGNED is sent: long (values above 9223372036854775807 come out negative) or precise (Decimal)."}
+	keyBigintUnsignedHandlingMode  = config.Key[string]{Name: "bigint.unsigned.handling.mode", Default: "long", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf("long", "precise", "string"), Recommend: cdc.Recommend("long", "precise"),
+		Doc: "How BIGINT UNSIGNED is sent: long (values above 9223372036854775807 come out negative), precise (Decimal) or string."}
 	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive_time_microseconds", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.Supported(timeModes, "adaptive"), Recommend: cdc.Recommend(timeModes...),
 		Doc: "How dates and times without zone are sent: adaptive_time_microseconds (unit by the column's precision, TIME in microseconds), connect (milliseconds), isostring, microseconds, nanoseconds."}
 	keyEnableTimeAdjuster = config.Key[bool]{Name: "enable.time.adjuster", Default: true, Importance: config.Low, Group: groupConnector, Width: config.Short,

@@ -23,6 +23,7 @@ type position struct {
 	rowsDone int64  // ours alone; -1: not known
 	gtid     string // of the open transaction, where it has one; ours alone
 	tx       cdc.TxState
+	prepared map[string]preparedXA // distributed transactions without an outcome; ours alone. It does not change
 
 	sec      int64 // of the last event, in seconds
 	serverID uint32
@@ -31,12 +32,12 @@ type position struct {
 	completed bool // the position is that of a finished snapshot
 }
 
-// The keys of an offset: Debezium's, and two of ours which its readers ignore.
+// The keys of an offset: Debezium's, and three of ours which its readers ignore.
 const (
 	offSec, offFile, offPos, offGTIDs = "ts_sec", "file", "pos", "gtids"
 	offRow, offServerID, offEvent     = "row", "server_id", "event"
 	offSnapshot, offCompleted         = "snapshot", "snapshot_completed"
-	offTxRows, offTxGTID              = "rows_in_transaction", "gtid_in_transaction"
+	offTxRows, offTxGTID, offPrepared = "rows_in_transaction", "gtid_in_transaction", "xa_prepared"
 )
 
 // value is the position as it is stored, in Debezium's order.
@@ -66,6 +67,9 @@ func (p position) value() schema.Value {
 			v = v.Set(offTxGTID, schema.StringValue(p.gtid))
 		}
 	}
+	if len(p.prepared) > 0 {
+		v = v.Set(offPrepared, schema.StringValue(preparedText(p.prepared)))
+	}
 	return v.Value()
 }
 
@@ -90,6 +94,9 @@ func parsePosition(v schema.Value) (p position, ok bool, err error) {
 		p.rowsDone = -1
 	}
 	p.tx = cdc.StoredTx(v)
+	if p.prepared, err = parsePrepared(cdc.Text(v, offPrepared)); err != nil {
+		return p, false, err
+	}
 	if p.rows < 0 || p.events < 0 || p.rowsDone < -1 {
 		return p, false, fmt.Errorf("the stored offset has a negative number")
 	}
@@ -107,7 +114,7 @@ func checkOffset(v schema.Value) error {
 			if n, ok := cdc.Int(v, k); !ok || n < 0 {
 				return fmt.Errorf("the value for the '%s' key in the offset is expected to be a number that is not negative", k)
 			}
-		} else if slices.Contains([]string{offFile, offGTIDs, offTxGTID, cdc.TxKey}, k) && e.Value.Kind() != schema.String {
+		} else if slices.Contains([]string{offFile, offGTIDs, offTxGTID, offPrepared, cdc.TxKey}, k) && e.Value.Kind() != schema.String {
 			return fmt.Errorf("the value for the '%s' key in the offset is expected to be a text", k)
 		}
 	}

@@ -67,12 +67,15 @@ type reader struct {
 	skipping bool // this transaction's front is done
 	sameLog  bool // it stands where the stored position says
 	gtid     gtidEvent
-	gtidText string       // of the open transaction; "" without
-	gtidFrom int64        // where its event began; negative: none came
-	micros   int64        // of the transaction's commit; 0: not said
-	dropped  bool         // its server is one of those that are left out
-	query    schema.Value // the statement behind the rows to come
-	txID     schema.Value // the open transaction's, where transactions are numbered
+	gtidText string // of the open transaction; "" without
+	gtidFrom int64  // where its event began; negative: none came
+	micros   int64  // of the transaction's commit; 0: not said
+	dropped  bool   // its server is one of those that are left out
+
+	open      *openXA      // a distributed transaction is being prepared: its rows are left alone
+	replaying bool         // one's rows are read again
+	query     schema.Value // the statement behind the rows to come
+	txID      schema.Value // the open transaction's, where transactions are numbered
 
 	flushAt time.Time // the batch in the making goes, at the latest; zero: it is empty
 	movedAt time.Time // when an offset last went into the queue
@@ -158,26 +161,34 @@ func (r *reader) drain(ctx context.Context, deadline time.Time) error {
 
 // packet takes one packet of the dump.
 func (r *reader) packet(ctx context.Context, p []byte, owned bool) error {
+	h, body, start, err := r.open1(p)
+	if err != nil {
+		return err
+	}
+	r.established = true
+	return r.event(ctx, h, body, start, owned)
+}
+
+// open1 takes a packet with an event apart, checks its sum and follows the position.
+func (r *reader) open1(p []byte) (h header, body []byte, start int64, err error) {
 	if len(p) == 0 {
-		return errShort
+		return h, nil, 0, errShort
 	}
 	switch p[0] {
 	case 0:
 	case 0xff:
-		return r.t.s.classify(serverError(p), "read the binary log")
+		return h, nil, 0, r.t.s.classify(serverError(p), "read the binary log")
 	case 0xfe:
-		return r.t.s.classify(io.EOF, "the server ended the stream of its binary log")
+		return h, nil, 0, r.t.s.classify(io.EOF, "the server ended the stream of its binary log")
 	default:
-		return fmt.Errorf("the server sent a packet of the unknown kind %d within its binary log", p[0])
+		return h, nil, 0, fmt.Errorf("the server sent a packet of the unknown kind %d within its binary log", p[0])
 	}
 	event := p[1:]
-	h, _, err := parseHeader(event)
-	if err != nil {
-		return r.broken(err)
+	if h, _, err = parseHeader(event); err != nil {
+		return h, nil, 0, r.broken(err)
 	}
-	r.established = true
 	if int(h.size) != len(event) {
-		return r.broken(fmt.Errorf("an event of %d bytes says that it has %d", len(event), h.size))
+		return h, nil, 0, r.broken(fmt.Errorf("an event of %d bytes says that it has %d", len(event), h.size))
 	}
 	switch {
 	case h.kind == evFormat: // its own last bytes say whether it, and what follows, has a sum
@@ -187,7 +198,7 @@ func (r *reader) packet(ctx context.Context, p []byte, owned bool) error {
 		if r.checksums {
 			var ok bool
 			if event, ok = checksum(event); !ok {
-				return r.broken(errors.New("an event's checksum is wrong"))
+				return h, nil, 0, r.broken(errors.New("an event's checksum is wrong"))
 			}
 		}
 	case h.kind == evRotate && h.flags&flagArtificial != 0:
@@ -198,11 +209,10 @@ func (r *reader) packet(ctx context.Context, p []byte, owned bool) error {
 	case r.checksums:
 		var ok bool
 		if event, ok = checksum(event); !ok {
-			return r.broken(errors.New("an event's checksum is wrong"))
+			return h, nil, 0, r.broken(errors.New("an event's checksum is wrong"))
 		}
 	}
-	start := r.locate(h)
-	return r.event(ctx, h, event[headerSize:], start, owned)
+	return h, event[headerSize:], r.locate(h), nil
 }
 
 // broken is an error about the log itself.
@@ -336,15 +346,16 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 			r.gtidText, r.gtid.number = "", 0
 		}
 	case evMariaGTID:
-		if r.gtid, _, err = parseMariaGTIDEvent(body, h.server); err == nil {
-			if r.gtid.flags&(mariaPreparedXA|mariaCompletedXA) != 0 {
-				return connectors.Failed(reasonXA, nil, "a prepared transaction (XA) at "+placeText(r.file, start)+" cannot be read yet", "")
-			}
+		var xid string
+		if r.gtid, xid, err = parseMariaGTIDEvent(body, h.server); err == nil {
 			r.announced(start)
 			r.gtidText = r.gtid.maria.String()
 			r.micros = int64(h.sec) * microsPerSec
 			if r.gtid.flags&mariaStandalone == 0 {
-				err = r.begin(ctx, h, start, 0)
+				err = r.begin(ctx, h, start, 0, r.gtid.flags&mariaPreparedXA == 0)
+				if r.gtid.flags&mariaPreparedXA != 0 {
+					r.open = &openXA{id: xid, at: preparedXA{r.file, start}}
+				}
 			}
 		}
 	case evRotate:
@@ -369,7 +380,11 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 			r.query = r.build.Arena.String(c.b)
 		}
 	case evXAPrepare:
-		return connectors.Failed(reasonXA, nil, "a prepared transaction (XA) at "+placeText(r.file, start)+" cannot be read yet", "")
+		onePhase, err := prepareEvent(body)
+		if err != nil {
+			return r.failed(err, start)
+		}
+		return r.prepared(ctx, h, onePhase)
 	case evIncident:
 		return connectors.Failed(reasonLog, nil, "the server says at "+placeText(r.file, start)+" that changes are missing in its log", "delete the connector's offsets for a new snapshot")
 	case evFormat, evPreviousGTIDs, evStop, evHeartbeat, evHeartbeat2, evMariaGTIDList, evMariaCheckpoint, evTransactionContext, evViewChange,
@@ -384,7 +399,7 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 	if err != nil {
 		return r.failed(err, start)
 	}
-	if r.inTx && h.flags&flagArtificial == 0 && h.kind != evHeartbeat && h.kind != evHeartbeat2 {
+	if r.inTx && !r.replaying && h.flags&flagArtificial == 0 && h.kind != evHeartbeat && h.kind != evHeartbeat2 {
 		r.pos.events++
 		r.pos.rows = 0
 	}
@@ -404,14 +419,18 @@ func (r *reader) announced(start int64) {
 	r.gtidFrom, r.micros, r.dropped = start, r.gtid.micros, false
 }
 
-// begin takes the beginning of a transaction.
-func (r *reader) begin(ctx context.Context, h header, start int64, thread uint32) error {
+// resumesHere reports whether the transaction that begins is the one of the stored
+// position.
+func (r *reader) resumesHere() bool { return r.resume.gtid == "" || r.resume.gtid == r.gtidText }
+
+// begin takes the beginning of a transaction. tell: its metadata tells of it.
+func (r *reader) begin(ctx context.Context, h header, start int64, thread uint32, tell bool) error {
 	if err := r.room(ctx, 0); err != nil { // before the position moves on
 		return err
 	}
 	r.inTx = true
 	r.sameLog = r.file == r.resume.file && start == r.resume.pos
-	r.skipping = r.resume.events > 0 && (r.resume.gtid == "" || r.resume.gtid == r.gtidText)
+	r.skipping = r.resume.events > 0 && r.resumesHere()
 	r.pos.file, r.pos.pos, r.pos.events, r.pos.rows, r.pos.rowsDone = r.file, start, 0, 0, 0
 	r.pos.completed = false
 	r.pos.gtid = r.gtidText
@@ -422,12 +441,20 @@ func (r *reader) begin(ctx context.Context, h header, start int64, thread uint32
 	if thread != 0 {
 		r.block.fields[srcThread] = schema.Int64Value(int64(thread))
 	}
+	if tell {
+		return r.tell()
+	}
+	return nil
+}
+
+// tell begins the metadata of the open transaction. There is room for it.
+func (r *reader) tell() error {
 	if !r.t.s.transactions {
 		return nil
 	}
 	id := r.gtidText
 	if id == "" {
-		id = fmt.Sprintf("file=%s,pos=%d", r.file, start)
+		id = fmt.Sprintf("file=%s,pos=%d", r.file, r.pos.pos)
 	}
 	r.txID = schema.StringValue(id)
 	if r.skipping && r.resume.tx.ID != "" {
@@ -501,6 +528,11 @@ func (r *reader) executed() {
 
 // payload takes a compressed transaction: the events in it have no place of their own.
 func (r *reader) payload(ctx context.Context, h header, body []byte, start int64) error {
+	return r.unpack(h, body, start, func(in header, body []byte) error { return r.event(ctx, in, body, start, true) })
+}
+
+// unpack calls each for the events in a compressed transaction.
+func (r *reader) unpack(h header, body []byte, start int64, each func(h header, body []byte) error) error {
 	p, err := parsePayload(body)
 	if err != nil {
 		return r.failed(err, start)
@@ -516,10 +548,12 @@ func (r *reader) payload(ctx context.Context, h header, body []byte, start int64
 		if data, err = r.zstd.DecodeAll(p.data, nil); err != nil {
 			return r.failed(fmt.Errorf("%w: %w", errPayload, err), start)
 		}
+	} else {
+		data = bytes.Clone(data)
 	}
 	for len(data) > 0 {
 		in, rest, err := parseHeader(data)
-		if err != nil || int(in.size) > len(data) {
+		if err != nil || int64(in.size) > int64(len(data)) {
 			return r.failed(errPayload, start)
 		}
 		if in.kind == evPayload {
@@ -527,12 +561,12 @@ func (r *reader) payload(ctx context.Context, h header, body []byte, start int64
 		}
 		size := int(in.size) - headerSize
 		in.flags &^= flagArtificial
-		if err := r.event(ctx, in, rest[:size:size], start, true); err != nil {
+		in.server = h.server
+		if err := each(in, rest[:size:size]); err != nil {
 			return err
 		}
 		data = data[in.size:]
 	}
-	_ = h
 	return nil
 }
 
@@ -562,7 +596,7 @@ var savepoints = [][]byte{[]byte("SAVEPOINT "), []byte("ROLLBACK TO "), []byte("
 func (r *reader) query1(ctx context.Context, h header, q *queryEvent, start int64) error {
 	switch {
 	case bytes.EqualFold(q.sql, []byte("BEGIN")):
-		return r.begin(ctx, h, start, q.thread)
+		return r.begin(ctx, h, start, q.thread, true)
 	case bytes.EqualFold(q.sql, []byte("COMMIT")):
 		return r.commit(ctx, h)
 	case bytes.EqualFold(q.sql, []byte("ROLLBACK")):
@@ -570,8 +604,9 @@ func (r *reader) query1(ctx context.Context, h header, q *queryEvent, start int6
 			r.t.lg.Warn("a transaction in the log ends in a ROLLBACK: it changed tables without transactions, and what it changed in others besides was undone and is sent all the same", "at", placeText(r.file, start))
 		}
 		return r.commit(ctx, h)
-	case len(q.sql) > 3 && bytes.EqualFold(q.sql[:3], []byte("XA ")):
-		return connectors.Failed(reasonXA, nil, "a prepared transaction (XA) at "+placeText(r.file, start)+" cannot be read yet", "")
+	}
+	if verb, id, ok := xaStatement(q.sql); ok {
+		return r.xa(ctx, h, verb, id, start, q.thread)
 	}
 	for _, s := range savepoints {
 		if len(q.sql) >= len(s) && bytes.EqualFold(q.sql[:len(s)], s) {
@@ -642,7 +677,7 @@ func (r *reader) ddl(ctx context.Context, h header, q *queryEvent, start int64) 
 
 // done reports whether the event at hand, as a whole, is in the log already.
 func (r *reader) done() bool {
-	return r.skipping && r.sameLog && r.pos.events < r.resume.events
+	return r.skipping && r.sameLog && !r.replaying && r.pos.events < r.resume.events
 }
 
 // table is a definition made ready for events. Definitions that did not change keep
@@ -719,7 +754,7 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 	switch {
 	case mp == nil:
 		return fmt.Errorf("rows of the table with number %d, which was not described", number)
-	case !mp.captured, r.dropped, r.done():
+	case !mp.captured, r.dropped, r.open != nil && !r.replaying, r.done():
 		return nil
 	}
 	if err := r.ready(ctx, mp, start); err != nil {
@@ -731,10 +766,6 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 	e, err := parseRows(h.kind, body)
 	if err != nil {
 		return err
-	}
-	if e.partial {
-		return connectors.Failed(reasonRowImage, nil, fmt.Sprintf("a row of the table %s at %s holds changes of JSON instead of the documents: it was written with binlog_row_value_options=PARTIAL_JSON", mp.m.id, placeText(r.file, start)),
-			"SET GLOBAL binlog_row_value_options = '', and no session may change it; then delete the connector's offsets for a new snapshot")
 	}
 	if e.columns != len(mp.rows.decoder) {
 		return fmt.Errorf("rows of %d columns of a table that was described with %d", e.columns, len(mp.rows.decoder))
@@ -764,15 +795,26 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 	size := len(e.rows.b)
 	var before, after schema.Value
 	var err error
+	var part *partialRow
+	if e.partial {
+		part = &partialRow{old: make([][]byte, len(p.decoder))}
+	}
 	if e.before != nil {
-		before, err = p.row(a, &e.rows, e.before, allBefore, schema.Value{})
+		before, err = p.row(a, &e.rows, e.before, allBefore, schema.Value{}, part)
 		if err == errShort {
 			return err
 		}
 	}
 	if e.after != nil {
 		var err2 error
-		after, err2 = p.row(a, &e.rows, e.after, allAfter, before)
+		if e.partial {
+			if options := e.rows.size(); options&1 != 0 {
+				part.bits = e.rows.take((p.documents + 7) / 8)
+			} else {
+				part = nil
+			}
+		}
+		after, err2 = p.row(a, &e.rows, e.after, allAfter, before, part)
 		if err2 == errShort {
 			return err2
 		}
@@ -781,7 +823,7 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 	size -= len(e.rows.b)
 	r.pos.rowsDone++
 	if r.skipping {
-		if r.sameLog {
+		if r.sameLog && !r.replaying {
 			if r.pos.events < r.resume.events || r.pos.events == r.resume.events && int64(i) < r.resume.rows {
 				return nil
 			}

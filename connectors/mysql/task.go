@@ -270,7 +270,7 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (est
 	if s.gtidIgnore {
 		from = nil
 	}
-	w, sv, err := s.dump(ctx, t.cc.Files, pos.file, pos.pos, from)
+	w, sv, err := s.dump(ctx, t.cc.Files, pos.file, pos.pos, from, false)
 	if err != nil {
 		return false, err
 	}
