@@ -159,12 +159,15 @@ func (c *Column) Text() bool {
 
 // A Place is where in the log a statement stands, as the history's records say it.
 type Place struct {
-	TimeSec  int64 // of the event, in seconds; in a snapshot, of the snapshot
-	File     string
-	Pos      int64  // of the transaction's start, as offsets have it
-	GTIDs    string // the set executed before it; "" without GTIDs
-	ServerID uint32 // 0 in a snapshot
-	Snapshot bool
+	TimeSec int64 // of the event, in seconds; in a snapshot, of the snapshot
+	File    string
+	// Pos and Event are what the offset behind the statement says: the end of its event; in a transaction,
+	// the transaction's start and the number of its events up to here.
+	Pos, Event  int64
+	GTIDs       string // the set executed before it; "" without GTIDs
+	ServerID    uint32 // 0 in a snapshot
+	Snapshot    bool
+	Transaction string // the id of the transaction it stands in, with provide.transaction.metadata
 }
 
 // A Statement is a statement of the log that is no row: DDL, above all.
@@ -175,8 +178,11 @@ type Statement struct {
 	ClientCharset, ConnCollation, ServerCollation uint16
 	DBCollation                                   uint16 // of the default database, where the log says it
 	SQLMode                                       uint64
-	Place                                         Place
-	At                                            time.Time // of processing: ts_ms
+	// Whether a TIMESTAMP column that says nothing is nullable (1) or not (-1); 0: not said.
+	// Of MySQL's Q_EXPLICIT_DEFAULTS_FOR_TIMESTAMP, MariaDB's flag in Q_FLAGS2.
+	ExplicitTimestamps int8
+	Place              Place
+	At                 time.Time // of processing: ts_ms
 }
 
 // A TableChange is what a statement did to one table.
