@@ -31,6 +31,8 @@ type Key struct {
 	Name    string
 	Columns []string // in the key's order; "" for a part that is an expression
 	Prefix  bool     // a part holds only the front of a column
+
+	lengths []int // of those fronts, as they were asked for; 0: a whole column
 }
 
 // Column is the named column, whatever the case of its name, or nil.
@@ -146,6 +148,19 @@ type Column struct {
 	Members            []string // of Enum and Set, in their order, decoded to UTF-8
 	Spatial            string   // of Geometry: "POINT", "POLYGON", …, "GEOMETRY"
 	SRID               int      // of Geometry, else NoLength
+
+	typed typed
+}
+
+// typed is what the history says of a column in the words of the statement that made it.
+type typed struct {
+	length, scale int // NoLength: none
+	charset       string
+	members       []string // with their quotes
+	def           string   // the default without its outer quotes
+	hasDef        bool
+	stamp         bool // of a system-versioned table: since when or until when the row was so
+	implicit      bool // such a column which the server adds itself
 }
 
 // Text reports whether values are text in a character set.
