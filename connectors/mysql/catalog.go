@@ -88,7 +88,7 @@ func (c *catalog) apply(st statement, d dialect) (changes []change, moves string
 	case dropTables:
 		for _, id := range s.ids {
 			delete(c.tables, id)
-			changes = append(changes, change{TableChange{Kind: "DROP", ID: id}, s.prefix + backquoted(id) + s.suffix})
+			changes = append(changes, change{TableChange{Kind: "DROP", ID: id}, s.prefix + id.quoted() + s.suffix})
 		}
 		return changes, "", nil
 	case truncateTable:
@@ -358,10 +358,4 @@ func (c *catalog) put(tables map[TableID]*Table) {
 			c.tables[id] = t
 		}
 	}
-}
-
-// backquoted is a table's whole name as statements of the history have it.
-func backquoted(id TableID) string {
-	quote := func(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
-	return quote(id.Database) + "." + quote(id.Name)
 }

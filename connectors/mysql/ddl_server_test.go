@@ -125,7 +125,7 @@ func (tr *tracker) exec(sql string) bool {
 			}
 			was := ""
 			if a, ok := one.statement.(alterTable); ok {
-				was = describe(tr.cat.tables[a.id])
+				was = definitionOf(tr.cat.tables[a.id])
 			}
 			if _, _, err := tr.cat.apply(one.statement, d); err != nil {
 				tr.fail("cannot apply: %v\n%s", err, was)

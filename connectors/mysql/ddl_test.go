@@ -25,8 +25,8 @@ func (c *catalog) run(t testing.TB, sql ...string) []change {
 	return all
 }
 
-// describe is a table in a few lines: columns, keys.
-func describe(t *Table) string {
+// definitionOf is a table in a few lines: columns, keys.
+func definitionOf(t *Table) string {
 	if t == nil {
 		return "none"
 	}
@@ -200,7 +200,7 @@ func TestDDL(t *testing.T) {
 				c.charset, c.collation = "utf8mb4", "utf8mb4_general_ci"
 			}
 			c.run(t, x.statements...)
-			if got := describe(c.tables[TableID{"db", x.table}]); got != x.want {
+			if got := definitionOf(c.tables[TableID{"db", x.table}]); got != x.want {
 				t.Errorf("got\n%s\nwant\n%s", got, x.want)
 			}
 		})
