@@ -203,6 +203,12 @@ func (b *Builder) Param(key, value string) *Builder {
 	return b
 }
 
+// NoParam takes the parameter of that key away, if it is there.
+func (b *Builder) NoParam(key string) *Builder {
+	b.s.params = slices.DeleteFunc(b.s.params, func(p Param) bool { return p.Key == key })
+	return b
+}
+
 // Optional lets null be a value.
 func (b *Builder) Optional() *Builder { b.s.optional = true; return b }
 

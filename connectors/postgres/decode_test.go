@@ -44,8 +44,8 @@ func TestDecoders(t *testing.T) {
 		{"a decimal with digits below a negative scale", fixedDecimal(-2), "12301", fails},
 		{"a decimal that is none", fixedDecimal(2), "NaN", fails},
 		{"two points", fixedDecimal(2), "1.2.3", fails},
-		{"a number without scale", variableDecimal(schema.NewStruct("v").Field("scale", schema.Int32Schema).Field("value", schema.BytesSchema).Build()), "1.50", "{scale:2 value:0096}"},
-		{"NaN as text", decimalText, "NaN", "NAN"},
+		{"a number without scale", variableDecimal(schema.NewStruct("v").Field("scale", schema.Int32Schema).Field("value", schema.BytesSchema).Build()), "1.50", "{scale:1 value:0f}"},
+		{"NaN as text", decimalText(0), "NaN", "NAN"},
 		{"money", moneyDecimal(2), "$1,234.56", "123456e-2"},
 		{"negative money", moneyDecimal(2), "-$0.50", "-50e-2"},
 		{"money as text", moneyText(2), "-$0.05", "-0.05"},
@@ -94,15 +94,15 @@ func TestDecoders(t *testing.T) {
 		{"bytea in hex", bytea(cdc.BinaryHex), `\xFBff`, "fbff"},
 		{"bytea of half a byte", bytea(cdc.BinaryBytes), `\x0`, fails},
 		{"bytea of the old format", bytea(cdc.BinaryBytes), `abc`, fails},
-		{"an empty array", array(decodeInt32, ','), "{}", "[]"},
-		{"nulls, quotes and escapes", array(decodeText, ','), `{a,NULL,"NULL","","b,c","d\"e","\\"}`, `[a null NULL  b,c d"e \]`},
-		{"bounds", array(decodeInt32, ','), "[0:1]={1,2}", "[1 2]"},
-		{"another delimiter", array(decodeText, ';'), "{a,b;c}", "[a,b c]"},
-		{"two dimensions", array(decodeInt32, ','), "{{1},{2}}", fails},
-		{"an open quote", array(decodeText, ','), `{"a`, fails},
-		{"an open quote before the end", array(decodeText, ','), `{"a}`, fails},
-		{"no braces", array(decodeText, ','), "1,2", fails},
-		{"a bad element", array(decodeInt32, ','), "{1,x}", fails},
+		{"an empty array", array(decodeInt32, ',', true), "{}", "[]"},
+		{"nulls, quotes and escapes", array(decodeText, ',', true), `{a,NULL,"NULL","","b,c","d\"e","\\"}`, `[a null NULL  b,c d"e \]`},
+		{"bounds", array(decodeInt32, ',', true), "[0:1]={1,2}", "[1 2]"},
+		{"another delimiter", array(decodeText, ';', true), "{a,b;c}", "[a,b c]"},
+		{"two dimensions", array(decodeInt32, ',', true), "{{1},{2}}", fails},
+		{"an open quote", array(decodeText, ',', true), `{"a`, fails},
+		{"an open quote before the end", array(decodeText, ',', true), `{"a}`, fails},
+		{"no braces", array(decodeText, ',', true), "1,2", fails},
+		{"a bad element", array(decodeInt32, ',', true), "{1,x}", fails},
 		{"hstore in Java's order", hstoreJSON, `"a"=>"1", "n"=>NULL, "b c"=>"x,\"y"`, `{"a":"1","b c":"x,\"y","n":null}`},
 		{"an empty hstore", hstoreJSON, "", "{}"},
 		{"controls in an hstore", hstoreJSON, "\"a\"=>\"\x01\n\"", `{"a":"\u0001\n"}`},
@@ -182,13 +182,17 @@ func TestDefaults(t *testing.T) {
 		{"a cast to a quoted type", `'sad'::inv."Mood"`, req(schema.String), decodeText, "sad"},
 		{"bits", `B'1'::"bit"`, req(schema.Bool), decodeBool, "true"},
 		{"a sequence of a required column is zero", "nextval('a_seq'::regclass)", req(schema.Int64), decodeInt64, "0"},
-		{"a function of an optional column is none", "nextval('a_seq'::regclass)", schema.OptionalInt64, decodeInt64, "(none)"},
+		{"a function of an optional column is zero, too", "nextval('a_seq'::regclass)", schema.OptionalInt64, decodeInt64, "0"},
+		{"what begins with a function is zero", "(now() + '1 day'::interval)", req(schema.Int64), decodeInt64, "0"},
+		{"the time", "CURRENT_TIMESTAMP(3)", req(schema.Int64), decodeInt64, "0"},
+		{"a word of SQL is none", "CURRENT_USER", req(schema.String), decodeText, "(none)"},
+		{"a number with an exponent", "'1e+300'::numeric", req(schema.Float64), decodeFloat64, "1e+300"},
 		{"an expression is none", "(1 + 2)", req(schema.Int32), decodeInt32, "(none)"},
 		{"texts put together are none", "('a'::text || 'b'::text)", req(schema.String), decodeText, "(none)"},
 		{"a literal with more behind its cast is none", "'a'::text || 'b'::text", req(schema.String), decodeText, "(none)"},
 		{"null is none", "NULL::character varying", schema.OptionalString, decodeText, "(none)"},
 	} {
-		v, ok := defaultOf(c.expr, c.s, c.d)
+		v, ok := defaultOf(c.expr, mapping{decode: plain(c.d), defaults: true, generated: "0"}, c.s)
 		got := text(v)
 		if !ok {
 			got = "(none)"
@@ -278,12 +282,12 @@ func FuzzTexts(f *testing.F) {
 	for _, s := range []string{`{a,"b"}`, `"a"=>"b"`, "1 day 00:00:01", "2024-01-01 00:00:00+00 BC", "'a'::text", "12:00:00+02"} {
 		f.Add([]byte(s))
 	}
-	ds := []decoder{array(decodeText, ','), hstoreJSON, hstoreMap, intervalMicros, intervalText, zonedTimestamp(6), isoTimestamp(-1, false), zonedTime, dateDecoder(schema.Int32Value),
+	ds := []decoder{array(decodeText, ',', true), hstoreJSON, hstoreMap, intervalMicros, intervalText, zonedTimestamp(6), isoTimestamp(-1, false), zonedTime, dateDecoder(schema.Int32Value),
 		timestampDecoder(nanosPerSec, schema.Int64Value), timeDecoder(1e6, schema.Int64Value), bytea(cdc.BinaryBase64), decodeBits, decodePoint(pointSchema), moneyText(2), fixedDecimal(2)}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, d := range ds {
 			_, _ = d(&schema.Arena{}, b)
 		}
-		_, _ = defaultOf(string(b), schema.StringSchema, decodeText)
+		_, _ = defaultOf(string(b), mapping{decode: plain(decodeText), defaults: true}, schema.StringSchema)
 	})
 }

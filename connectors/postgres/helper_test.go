@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -79,6 +80,17 @@ func (d *database) config(more ...string) map[string]string {
 func (d *database) start(conf map[string]string, store *connectortest.OffsetStore, opts ...func(*connectortest.SourceRun)) *connectortest.SourceRun {
 	d.Helper()
 	return connectortest.StartSource(d.TB, Source, nil, maps.Clone(conf), store, opts...)
+}
+
+// snapshotDone waits for the end of a run's snapshot.
+func snapshotDone(r *connectortest.SourceRun) {
+	r.Helper()
+	r.WaitFor("the snapshot's offset", func() bool {
+		return slices.ContainsFunc(r.Batches(), func(b connectors.Batch) bool {
+			v, ok := b.Offsets[0].Position.Lookup("snapshot_completed")
+			return ok && v.Bool()
+		})
+	})
 }
 
 // script splits an SQL script at the ends of its statements: a semicolon at a line's

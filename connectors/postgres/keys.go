@@ -206,10 +206,10 @@ var (
 	keyColumnMaskWithDChars             = cdc.KeyColumnMaskWithDChars
 	keyColumnTruncateToDChars           = cdc.KeyColumnTruncateToDChars
 	keyIncludeSchemaComments            = cdc.KeyIncludeSchemaComments
-	keyColumnPropagateSourceType        = config.Key[[]string]{Name: "column.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.NoList("propagating source types"),
-		Doc: "Columns, as regular expressions, whose original type, length and scale become parameters of their schema."}
-	keyDatatypePropagateSourceType = config.Key[[]string]{Name: "datatype.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.NoList("propagating source types"),
-		Doc: "The same for columns of these types, as regular expressions."}
+	keyColumnPropagateSourceType        = config.Key[[]string]{Name: "column.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.PatternList,
+		Doc: "Columns, as regular expressions of schema.table.column, whose original type, length, scale and name become parameters of their schema."}
+	keyDatatypePropagateSourceType = config.Key[[]string]{Name: "datatype.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.PatternList,
+		Doc: "The same for columns of these types, as regular expressions of schema.table.type, such as inv.orders.numeric."}
 	keyInternalSnapshotScanAllColumnsForce = cdc.KeyInternalSnapshotScanAllColumnsForce
 	keySnapshotTablesOrderByRowCount       = cdc.KeySnapshotTablesOrderByRowCount
 	keyHeartbeatActionQuery                = cdc.KeyHeartbeatActionQuery

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -9,7 +10,6 @@ import (
 	"unsafe"
 
 	"millrace/schema"
-	"millrace/schema/envelope"
 )
 
 // A decoder makes a value of a column's text, as the server prints it under the
@@ -18,8 +18,20 @@ type decoder func(a *schema.Arena, text []byte) (schema.Value, error)
 
 var (
 	errNotANumber = errors.New("is no number")
-	errNaN        = errors.New("is NaN or infinite, which a decimal cannot hold; set decimal.handling.mode to string or double")
+	errNaN        = lossError("is NaN or infinite, which a decimal cannot hold; set decimal.handling.mode to string or double")
+	errNoBit      = lossError("has no bit, which a boolean cannot say")
 )
+
+// A lossError is about a value of a column that its event's schema cannot say.
+type lossError string
+
+func (e lossError) Error() string { return string(e) }
+
+// lost reports whether err is, or holds, a lossError.
+func lost(err error) bool {
+	var e lossError
+	return errors.As(err, &e)
+}
 
 // str is b as a string for a call that does not keep it.
 func str(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
@@ -74,6 +86,14 @@ func decodeBool(_ *schema.Arena, b []byte) (schema.Value, error) {
 		}
 	}
 	return schema.Value{}, fmt.Errorf("%q is no boolean", clip(b))
+}
+
+// decodeBit reads a bit string of one bit. One of VARBIT(1) may have none.
+func decodeBit(a *schema.Arena, b []byte) (schema.Value, error) {
+	if len(b) == 0 {
+		return schema.BoolValue(false), errNoBit
+	}
+	return decodeBool(a, b)
 }
 
 func decodeFloat64(_ *schema.Arena, b []byte) (schema.Value, error) {
@@ -151,13 +171,17 @@ func fixedDecimal(scale int) decoder {
 	}
 }
 
-// variableDecimal decodes numeric without a scale into {scale, value}.
+// variableDecimal decodes numeric without a scale into {scale, value}, without zeros at
+// the end of the fraction, as in Debezium.
 func variableDecimal(s *schema.Schema) decoder {
 	return func(a *schema.Arena, b []byte) (schema.Value, error) {
 		var buf [64]byte
 		digits, scale, err := decimal(b, buf[:0])
 		if err != nil {
 			return schema.Value{}, err
+		}
+		for scale > 0 && digits[len(digits)-1] == '0' {
+			digits, scale = digits[:len(digits)-1], scale-1
 		}
 		n, ok := parseInt(digits)
 		v := schema.DecimalInt64(n, 0)
@@ -176,12 +200,34 @@ func variableDecimal(s *schema.Schema) decoder {
 	}
 }
 
-// decimalText is a numeric in decimal.handling.mode=string.
-func decimalText(a *schema.Arena, b []byte) (schema.Value, error) {
-	if str(b) == "NaN" {
-		return schema.StringValue("NAN"), nil // as Debezium spells it
+// decimalText is a numeric in decimal.handling.mode=string. The server prints all
+// digits of the scale; a default may have fewer.
+func decimalText(scale int) decoder {
+	return func(a *schema.Arena, b []byte) (schema.Value, error) {
+		switch str(b) { // as Debezium spells them
+		case "NaN":
+			return schema.StringValue("NAN"), nil
+		case "Infinity":
+			return schema.StringValue("POSITIVE_INFINITY"), nil
+		case "-Infinity":
+			return schema.StringValue("NEGATIVE_INFINITY"), nil
+		}
+		have, point := 0, bytes.IndexByte(b, '.')
+		if point >= 0 {
+			have = len(b) - point - 1
+		}
+		if have >= scale {
+			return a.String(b), nil
+		}
+		out := append(make([]byte, 0, len(b)+1+scale), b...)
+		if point < 0 {
+			out = append(out, '.')
+		}
+		for ; have < scale; have++ {
+			out = append(out, '0')
+		}
+		return schema.StringOfBytes(out), nil
 	}
-	return a.String(b), nil
 }
 
 // moneyCents reads money as the session's lc_monetary=C prints it ($1,234.56,
@@ -258,47 +304,6 @@ func decodeBits(a *schema.Arena, b []byte) (schema.Value, error) {
 		out = out[:len(out)-1]
 	}
 	return schema.BytesValue(out), nil
-}
-
-// decodePoint reads (x,y).
-func decodePoint(s *schema.Schema) decoder {
-	return func(a *schema.Arena, b []byte) (schema.Value, error) {
-		x, y, ok := splitPoint(b)
-		if !ok {
-			return schema.Value{}, fmt.Errorf("%q is no point", clip(b))
-		}
-		wkb := a.Bytes(21)
-		wkb[0], wkb[1] = 1, 1 // little endian; a point
-		putFloat(wkb[5:], x)
-		putFloat(wkb[13:], y)
-		f := a.Values(4)
-		f[0], f[1], f[2] = schema.Float64Value(x), schema.Float64Value(y), schema.BytesValue(wkb)
-		return a.Struct(s, f), nil
-	}
-}
-
-var pointSchema = envelope.Point().Build()
-
-func splitPoint(b []byte) (x, y float64, ok bool) {
-	if len(b) < 5 || b[0] != '(' || b[len(b)-1] != ')' {
-		return 0, 0, false
-	}
-	b = b[1 : len(b)-1]
-	for i, c := range b {
-		if c == ',' {
-			x, err1 := strconv.ParseFloat(str(b[:i]), 64)
-			y, err2 := strconv.ParseFloat(str(b[i+1:]), 64)
-			return x, y, err1 == nil && err2 == nil
-		}
-	}
-	return 0, 0, false
-}
-
-func putFloat(dst []byte, f float64) {
-	n := math.Float64bits(f)
-	for i := range 8 {
-		dst[i] = byte(n >> (8 * i))
-	}
 }
 
 // clip is a value's text for a message: enough to recognise it.

@@ -1,11 +1,8 @@
 package postgres
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"slices"
-	"strings"
 
 	"millrace/connectors/cdc"
 	"millrace/schema"
@@ -87,20 +84,23 @@ func (s *settings) compile(rel *relation, cat *described, types map[uint32]*type
 				skipped = append(skipped, c.name)
 			} else {
 				known, have := cat.columns[c.name]
-				have = have && known.typ == c.typ
-				sc := s.fieldSchema(m, known, have, slices.Contains(keyNames, c.name))
+				if !have || known.typ != c.typ {
+					known = catColumn{}
+				}
+				known.notNull = known.notNull || slices.Contains(keyNames, c.name)
+				sc := s.fieldSchema(m, known, s.sourceType(types, rel, c, known.comment))
 				col.field, col.decode = len(fields), m.decode(sc)
 				if m.text {
 					col.decode = s.changeText(full, m.length, col.decode)
 				}
-				col.held = s.held(sc)
-				if m.binary && s.binary == cdc.BinaryHex {
-					col.held = schema.StringValue(string(s.placeholder)) // as it is, which no hex text is
-				} else if m.binary {
-					col.held = s.binary.Value(&schema.Arena{}, s.placeholder)
+				if col.held = s.held(sc); m.held != nil {
+					col.held = m.held(s)
 				}
-				if _, hasDefault := sc.Default(); !sc.Optional() && !hasDefault {
-					col.null, col.needed = zeroOf(sc), true
+				if _, hasDefault := sc.Default(); known.notNull && !hasDefault {
+					col.needed = !sc.Optional()
+					if col.null = zeroOf(sc); m.zero != nil {
+						col.null = m.zero(sc)
+					}
 				}
 				fields = append(fields, schema.Field{Name: s.naming.Fields.Name(c.name), Schema: sc})
 			}
@@ -120,7 +120,7 @@ func (s *settings) compile(rel *relation, cat *described, types map[uint32]*type
 				return nil, nil, fmt.Errorf("table %s: its key column %q cannot be sent", t, k)
 			}
 			f := fields[t.columns[i].field]
-			b.Field(f.Name, f.Schema)
+			b.Field(f.Name, cdc.Untold(f.Schema))
 			t.KeyIndex = append(t.KeyIndex, t.columns[i].field)
 		}
 		if t.Key, err = b.TryBuild(); err != nil {
@@ -168,68 +168,23 @@ func (s *settings) keyOf(rel *relation, cat *described) []string {
 	return flagged
 }
 
-// fieldSchema is a column's schema with what the catalog knows of it.
-func (s *settings) fieldSchema(m mapping, known catColumn, have, key bool) *schema.Schema {
-	b := m.schema.SetOptional(!(have && known.notNull) && !key)
-	if have && s.comments && known.comment != "" {
+// fieldSchema is a column's schema with what the catalog knows of it; told is nil
+// unless the column's type is to be told.
+func (s *settings) fieldSchema(m mapping, known catColumn, told *cdc.SourceType) *schema.Schema {
+	b := m.schema.SetOptional(!known.notNull || m.always)
+	if s.comments && known.comment != "" {
 		b.Doc(known.comment)
 	}
+	if told != nil {
+		told.Tell(b)
+	}
 	sc := b.Build()
-	if !have || known.def == "" || sc.ValueKind() == schema.Struct {
-		return sc
-	}
-	def, ok := defaultOf(known.def, sc, m.decode(sc))
-	if !ok {
-		return sc
-	}
-	if with, err := schema.From(sc).Default(def).TryBuild(); err == nil {
-		return with
+	if def, ok := defaultOf(known.def, m, sc); ok {
+		if with, err := schema.From(sc).Default(def).TryBuild(); err == nil {
+			return with
+		}
 	}
 	return sc
-}
-
-var (
-	casts    = regexp.MustCompile(`^(::[\w\s."\[\](),]+)*$`)
-	literal  = regexp.MustCompile(`^(?:E|B)?'((?:[^']|'')*)'`)
-	number   = regexp.MustCompile(`^\(?(-?[0-9.]+)\)?`)
-	function = regexp.MustCompile(`^[\w."]+\(.*\)$|^CURRENT_|^LOCALTIME`)
-)
-
-// defaultOf reads a default's expression as the catalog prints it. Constants are
-// kept; of functions, those of required columns whose zero is a number or a time
-// become that zero, as in Debezium.
-func defaultOf(expr string, s *schema.Schema, decode decoder) (schema.Value, bool) {
-	text, rest := "", ""
-	if m := literal.FindStringSubmatch(expr); m != nil {
-		text, rest = strings.ReplaceAll(m[1], "''", "'"), expr[len(m[0]):]
-		if expr[0] == 'E' {
-			text = strings.ReplaceAll(text, `\\`, `\`)
-		}
-	} else if m := number.FindStringSubmatch(expr); m != nil {
-		text, rest = m[1], expr[len(m[0]):]
-	} else if word, cast, _ := strings.Cut(expr, "::"); word == "true" || word == "false" {
-		text = word[:1]
-		if cast != "" {
-			rest = "::" + cast
-		}
-	} else {
-		if function.MatchString(expr) && !s.Optional() {
-			switch s.Kind() {
-			case schema.Int16, schema.Int32, schema.Int64:
-				return zeroOf(s), true
-			case schema.String:
-				if t := zeroText(s.Name()); t != "" && s.Name() != envelope.JSONName {
-					return schema.StringValue(t), true
-				}
-			}
-		}
-		return schema.Value{}, false
-	}
-	if !casts.MatchString(rest) {
-		return schema.Value{}, false
-	}
-	v, err := decode(&schema.Arena{}, []byte(text))
-	return v, err == nil
 }
 
 // changeText puts the rules for masks, hashes and cuts behind a column's decoder.
@@ -252,17 +207,18 @@ type valueError struct {
 func (e *valueError) Error() string { return fmt.Sprintf("column %q %v", e.column, e.err) }
 func (e *valueError) Unwrap() error { return e.err }
 
-// value makes a column's value of its text. What its type cannot say (NaN in a
-// decimal, a time beyond 64 bits) is null where null may stand, which lossy reports;
-// in a required column a time is held to the last that can be said.
+// value makes a column's value of its text. What its schema cannot say (NaN in a
+// decimal, a time beyond 64 bits, see lossError) is null where null may stand, which
+// lossy reports; in a required column it is what comes nearest, if anything does.
 func (c *column) value(a *schema.Arena, text []byte) (v schema.Value, lossy bool, err error) {
 	v, err = c.decode(a, text)
 	switch {
 	case err == nil:
 		return v, false, nil
-	case !c.needed && (errors.Is(err, errNaN) || errors.Is(err, errBeyond)):
+	case !lost(err):
+	case !c.needed:
 		return schema.Value{}, true, nil
-	case errors.Is(err, errBeyond):
+	case !v.IsNull():
 		return v, true, nil
 	}
 	return schema.Value{}, false, &valueError{c.name, err}

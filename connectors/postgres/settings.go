@@ -191,6 +191,7 @@ type settings struct {
 	moneyDigits  int
 	unknown      bool
 	comments     bool
+	told         cdc.Propagate
 	placeholder  []byte
 
 	tombstones, headers bool
@@ -287,6 +288,7 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		IncludeSchemas: patterns(keySchemaIncludeList.Name), ExcludeSchemas: patterns(keySchemaExcludeList.Name),
 	}
 	s.columns = cdc.Columns{Include: patterns(keyColumnIncludeList.Name), Exclude: patterns(keyColumnExcludeList.Name)}
+	s.told = cdc.Propagate{Columns: patterns(keyColumnPropagateSourceType.Name), Types: patterns(keyDatatypePropagateSourceType.Name)}
 	s.snapshotTables = patterns(keySnapshotIncludeCollectionList.Name)
 	s.prefixInclude, s.prefixExclude = patterns(keyMessagePrefixIncludeList.Name), patterns(keyMessagePrefixExcludeList.Name)
 

@@ -38,9 +38,11 @@ func opaque(m cdc.BinaryMode) decoder {
 	return func(a *schema.Arena, b []byte) (schema.Value, error) { return m.Value(a, a.Copy(b)), nil }
 }
 
+var errNullElement = lossError("holds a null, or a value that its element's schema cannot say, and the schema has no null there")
+
 // array decodes the text of a one-dimensional array, {1,NULL,"a b"}. delim is the
-// element type's delimiter.
-func array(elem decoder, delim byte) decoder {
+// element type's delimiter; optional says whether elements may be null.
+func array(elem decoder, delim byte, optional bool) decoder {
 	return func(a *schema.Arena, b []byte) (schema.Value, error) {
 		body := b
 		if len(body) > 0 && body[0] == '[' { // bounds other than 1: [0:1]={…}
@@ -91,13 +93,16 @@ func array(elem decoder, delim byte) decoder {
 				vals = append(vals, schema.Value{})
 			} else {
 				v, err := elem(a, item)
-				if errors.Is(err, errNaN) || errors.Is(err, errBeyond) {
+				if lost(err) {
 					v, err = schema.Value{}, nil
 				}
 				if err != nil {
 					return schema.Value{}, fmt.Errorf("element %d: %w", len(vals), err)
 				}
 				vals = append(vals, v)
+			}
+			if !optional && vals[len(vals)-1].IsNull() {
+				return schema.Value{}, errNullElement
 			}
 			if len(body) == 0 {
 				return schema.ArrayValue(vals), nil
@@ -107,6 +112,22 @@ func array(elem decoder, delim byte) decoder {
 			}
 			body = body[1:]
 		}
+	}
+}
+
+// spaced decodes numbers between spaces, as int2vector and oidvector are printed.
+func spaced(elem decoder) decoder {
+	return func(a *schema.Arena, b []byte) (schema.Value, error) {
+		words := bytes.Fields(b)
+		vals := a.Values(len(words))
+		for i, w := range words {
+			v, err := elem(a, w)
+			if err != nil {
+				return schema.Value{}, err
+			}
+			vals[i] = v
+		}
+		return schema.ArrayValue(vals), nil
 	}
 }
 

@@ -27,7 +27,7 @@ const (
 
 var (
 	errTime   = errors.New("is no date or time of the ISO style")
-	errBeyond = errors.New("does not fit 64 bits of its unit")
+	errBeyond = lossError("does not fit 64 bits of its unit")
 	bc        = []byte(" BC")
 )
 

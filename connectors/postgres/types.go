@@ -12,7 +12,10 @@ import (
 // The numbers of Postgres's own types, which never change (pg_type.dat).
 const (
 	oidBool, oidBytea, oidChar, oidName, oidInt8, oidInt2, oidInt4, oidText, oidOID = 16, 17, 18, 19, 20, 21, 23, 25, 26
-	oidJSON, oidXML, oidPoint, oidCIDR, oidFloat4, oidFloat8                        = 114, 142, 600, 650, 700, 701
+	oidInt2Vector, oidOIDVector, oidJSON, oidXML, oidPoint                          = 22, 30, 114, 142, 600
+	oidLseg, oidPath, oidBox, oidPolygon, oidLine, oidCircle                        = 601, 602, 603, 604, 628, 718
+	oidCIDR, oidFloat4, oidFloat8                                                   = 650, 700, 701
+	oidInt4Range, oidNumRange, oidTSRange, oidTSTZRange, oidDateRange, oidInt8Range = 3904, 3906, 3908, 3910, 3912, 3926
 	oidMacaddr8, oidMoney, oidMacaddr, oidInet, oidBpchar, oidVarchar               = 774, 790, 829, 869, 1042, 1043
 	oidDate, oidTime, oidTimestamp, oidTimestamptz, oidInterval, oidTimetz          = 1082, 1083, 1114, 1184, 1186, 1266
 	oidBit, oidVarbit, oidNumeric, oidUUID, oidTsvector, oidJSONB                   = 1560, 1562, 1700, 2950, 3614, 3802
@@ -39,114 +42,212 @@ type mapping struct {
 	// declared length, or 0.
 	text   bool
 	length int
-	binary bool // it comes in the form of binary.handling.mode
+	always bool // optional, whatever the column is
+	// zero is what stands for NULL in a required column; nil: its schema's zero.
+	zero func(s *schema.Schema) schema.Value
+	// held is what stands for a large value that an update left alone; nil: settings.held.
+	held func(s *settings) schema.Value
+	// Defaults are sent of types with one here: the text of the value that stands for a
+	// default that a function makes.
+	generated string
+	defaults  bool
+	decimal   bool // a numeric: NaN is no default
+	elements  elementRule
 }
+
+// An elementRule says what Debezium makes of arrays of a type.
+type elementRule uint8
+
+const (
+	elementsRequired elementRule = iota // a null among them has no place
+	elementsOptional
+	elementsUnknown // they are left out, or sent as their texts
+)
 
 func plain(d decoder) func(*schema.Schema) decoder {
 	return func(*schema.Schema) decoder { return d }
 }
 
-// mapType finds what a column of a type becomes; false: there is no mapping, and the
-// column is left out.
-func (s *settings) mapType(types map[uint32]*typeInfo, oid uint32, mod int32) (mapping, bool) {
-	t := types[oid]
-	for depth := 0; t != nil && t.kind == 'd'; depth++ {
+// root resolves domains: the type that they are of, and the modifier that is theirs
+// or one of a domain on the way.
+func root(types map[uint32]*typeInfo, oid uint32, mod int32) (uint32, int32, bool) {
+	for range 32 {
+		t := types[oid]
+		if t == nil || t.kind != 'd' {
+			return oid, mod, true
+		}
 		if mod < 0 {
 			mod = t.baseMod
 		}
 		oid = t.base
-		if t = types[oid]; depth > 32 {
-			return mapping{}, false
-		}
 	}
-	str := func(name string) mapping {
-		b := schema.New(schema.String)
-		if name != "" {
-			b = envelope.Semantic(schema.String, name)
-		}
-		return mapping{schema: b, decode: plain(decodeText), text: name == ""}
+	return oid, mod, false
+}
+
+// mapType finds what a column of a type becomes; false: there is no mapping, and the
+// column is left out.
+func (s *settings) mapType(types map[uint32]*typeInfo, typ uint32, mod int32) (mapping, bool) {
+	oid, mod, ok := root(types, typ, mod)
+	if !ok {
+		return mapping{}, false
+	}
+	m, ok := s.mapBase(types, oid, mod)
+	if t := types[typ]; t != nil && t.kind == 'd' {
+		m.defaults = false // as Debezium has it
+	}
+	if !ok && s.unknown {
+		return s.mapUnknown(oid), true
+	}
+	return m, ok
+}
+
+// mapUnknown is a type without a mapping: its text as binary data.
+func (s *settings) mapUnknown(oid uint32) mapping {
+	m := mapping{schema: s.binarySchema(), decode: plain(opaque(s.binary)), held: heldBinary}
+	switch oid {
+	case oidLine, oidLseg, oidBox, oidPath, oidPolygon, oidCircle:
+		m.decode = plain(shapeText(s.binary))
+	}
+	return m
+}
+
+func textMapping(name string) mapping {
+	if name == "" {
+		return mapping{schema: schema.New(schema.String), decode: plain(decodeText), text: true}
+	}
+	return mapping{schema: envelope.Semantic(schema.String, name), decode: plain(decodeText)}
+}
+
+func (m mapping) optional() mapping { m.elements = elementsOptional; return m }
+
+// unknownElements says that Debezium knows the type, but no array of it.
+func (m mapping) unknownElements() mapping { m.elements = elementsUnknown; return m }
+
+// of says that defaults are sent, and which text stands for one that a function makes.
+func (m mapping) of(generated string) mapping {
+	m.generated, m.defaults = generated, true
+	return m
+}
+
+func (s *settings) mapBase(types map[uint32]*typeInfo, oid uint32, mod int32) (mapping, bool) {
+	simple := func(k schema.Kind, d decoder) mapping {
+		return mapping{schema: schema.New(k), decode: plain(d), elements: elementsOptional}
 	}
 	switch oid {
 	case oidBool:
-		return mapping{schema: schema.New(schema.Bool), decode: plain(decodeBool)}, true
+		return simple(schema.Bool, decodeBool).of("f"), true
 	case oidInt2:
-		return mapping{schema: schema.New(schema.Int16), decode: plain(decodeInt16)}, true
+		return simple(schema.Int16, decodeInt16).of("0"), true
 	case oidInt4:
-		return mapping{schema: schema.New(schema.Int32), decode: plain(decodeInt32)}, true
-	case oidInt8, oidOID:
-		return mapping{schema: schema.New(schema.Int64), decode: plain(decodeInt64)}, true
+		return simple(schema.Int32, decodeInt32).of("0"), true
+	case oidInt8:
+		return simple(schema.Int64, decodeInt64).of("0"), true
+	case oidOID:
+		return simple(schema.Int64, decodeInt64), true
 	case oidFloat4:
-		return mapping{schema: schema.New(schema.Float32), decode: plain(decodeFloat32)}, true
+		return simple(schema.Float32, decodeFloat32).of("0"), true
 	case oidFloat8:
-		return mapping{schema: schema.New(schema.Float64), decode: plain(decodeFloat64)}, true
+		return simple(schema.Float64, decodeFloat64).of("0"), true
 	case oidNumeric:
-		return s.mapNumeric(mod), true
+		m := s.mapNumeric(mod).optional().of("0.0")
+		m.decimal = true
+		return m, true
 	case oidMoney:
-		return s.mapMoney(), true
-	case oidText, oidName, oidChar, oidInet, oidCIDR, oidMacaddr, oidMacaddr8:
-		return str(""), true
+		return s.mapMoney().unknownElements(), true
+	case oidName:
+		return textMapping("").unknownElements(), true
+	case oidChar, oidInet, oidCIDR, oidMacaddr, oidMacaddr8,
+		oidInt4Range, oidInt8Range, oidNumRange, oidTSRange, oidTSTZRange, oidDateRange:
+		return textMapping("").optional(), true
+	case oidText:
+		return textMapping("").optional().of(""), true
 	case oidVarchar, oidBpchar:
-		m := str("")
+		m := textMapping("").optional().of("")
 		m.length = max(0, int(mod)-4)
 		return m, true
 	case oidUUID:
-		return str(envelope.UUIDName), true
+		return textMapping(envelope.UUIDName).optional().of("00000000-0000-0000-0000-000000000000"), true
 	case oidJSON, oidJSONB:
-		return str(envelope.JSONName), true
+		return textMapping(envelope.JSONName).optional().of("{}"), true
 	case oidXML:
-		return str(envelope.XMLName), true
+		return textMapping(envelope.XMLName).unknownElements().of(""), true
 	case oidTsvector:
-		return str(envelope.TsvectorName), true
+		return textMapping(envelope.TsvectorName), true
 	case oidBytea:
-		return mapping{schema: s.binarySchema(), decode: plain(bytea(s.binary)), binary: true}, true
+		return mapping{schema: s.binarySchema(), decode: plain(bytea(s.binary)), held: heldBinary, elements: elementsOptional}, true
 	case oidDate:
-		return s.mapDate(), true
+		return s.mapDate().optional().of("1970-01-01"), true
 	case oidTime:
-		return s.mapTime(precision(mod)), true
+		return s.mapTime(precision(mod)).optional().of("00:00:00"), true
 	case oidTimestamp:
-		return s.mapTimestamp(precision(mod)), true
+		return s.mapTimestamp(precision(mod)).optional().of("1970-01-01 00:00:00"), true
 	case oidTimestamptz:
-		return mapping{schema: envelope.Semantic(schema.String, envelope.ZonedTimestampName), decode: plain(zonedTimestamp(precision(mod)))}, true
+		m := mapping{schema: envelope.Semantic(schema.String, envelope.ZonedTimestampName), decode: plain(zonedTimestamp(precision(mod)))}
+		return m.optional().of("1970-01-01 00:00:00+00"), true
 	case oidTimetz:
-		return mapping{schema: envelope.Semantic(schema.String, envelope.ZonedTimeName), decode: plain(zonedTime)}, true
+		return mapping{schema: envelope.Semantic(schema.String, envelope.ZonedTimeName), decode: plain(zonedTime), elements: elementsOptional}, true
 	case oidInterval:
+		m := mapping{schema: envelope.Semantic(schema.Int64, envelope.MicroDurationName), decode: plain(intervalMicros)}
 		if s.intervalText {
-			return mapping{schema: envelope.Semantic(schema.String, envelope.IntervalName), decode: plain(intervalText)}, true
+			m = mapping{schema: envelope.Semantic(schema.String, envelope.IntervalName), decode: plain(intervalText)}
 		}
-		return mapping{schema: envelope.Semantic(schema.Int64, envelope.MicroDurationName), decode: plain(intervalMicros)}, true
+		return m.unknownElements().of("00:00:00"), true
 	case oidBit, oidVarbit:
+		if mod == 1 {
+			return mapping{schema: schema.New(schema.Bool), decode: plain(decodeBit)}.unknownElements().of("0"), true
+		}
 		n := int(mod)
-		switch {
-		case oid == oidBit && n == 1:
-			return mapping{schema: schema.New(schema.Bool), decode: plain(decodeBool)}, true
-		case n < 0:
+		if n < 0 {
 			n = math.MaxInt32
 		}
-		return mapping{schema: envelope.Bits(n), decode: plain(decodeBits)}, true
+		return mapping{schema: envelope.Bits(n), decode: plain(decodeBits)}.unknownElements().of("0"), true
 	case oidPoint:
-		return mapping{schema: envelope.Point(), decode: decodePoint}, true
+		return mapping{schema: envelope.Point(), decode: decodePoint, zero: zeroPoint}.unknownElements(), true
+	case oidInt2Vector:
+		return mapping{schema: schema.ArrayOf(schema.Int16Schema), decode: plain(spaced(decodeInt16))}.unknownElements(), true
+	case oidOIDVector:
+		return mapping{schema: schema.ArrayOf(schema.Int64Schema), decode: plain(spaced(decodeInt64))}.unknownElements(), true
 	}
+	t := types[oid]
 	switch {
 	case t == nil:
 	case t.kind == 'e':
-		return mapping{schema: envelope.Enum(t.labels), decode: plain(decodeText)}, true
-	case t.kind == 'r':
-		return str(""), true
+		return mapping{schema: envelope.Enum(t.labels), decode: plain(decodeText)}.of(""), true
 	case t.category == 'A' && t.elem != 0:
-		if m, ok := s.mapArray(types, t.elem, mod); ok {
-			return m, true
-		}
-	case t.name == "citext", t.name == "isbn", t.name == "isbn13":
-		return str(""), true
-	case t.name == "ltree":
-		return str(envelope.LtreeName), true
-	case t.name == "hstore" && s.hstoreMap:
-		return mapping{schema: schema.MapOf(schema.StringSchema, schema.OptionalString), decode: plain(hstoreMap)}, true
-	case t.name == "hstore":
-		return mapping{schema: envelope.Semantic(schema.String, envelope.JSONName), decode: plain(hstoreJSON)}, true
+		return s.mapArray(types, t.elem, mod)
+	default:
+		return s.mapExtension(t.name)
 	}
-	if s.unknown {
-		return mapping{schema: s.binarySchema(), decode: plain(opaque(s.binary)), binary: true}, true
+	return mapping{}, false
+}
+
+// mapExtension knows the types of extensions, by name: their numbers differ from
+// database to database.
+func (s *settings) mapExtension(name string) (mapping, bool) {
+	switch name {
+	case "citext":
+		return textMapping("").optional(), true
+	case "isbn":
+		return textMapping(""), true
+	case "ltree":
+		return textMapping(envelope.LtreeName).optional(), true
+	case "hstore":
+		if s.hstoreMap {
+			return mapping{schema: schema.MapOf(schema.StringSchema, schema.OptionalString), decode: plain(hstoreMap), elements: elementsOptional}, true
+		}
+		m := textMapping(envelope.JSONName).optional()
+		m.decode, m.zero, m.held = plain(hstoreJSON), func(*schema.Schema) schema.Value { return schema.StringValue("{}") }, heldHstore
+		return m, true
+	case "geometry":
+		return mapping{schema: envelope.Geometry(envelope.GeometryName, "Geometry"), decode: decodeGeometry, zero: zeroShape, always: true, elements: elementsOptional}, true
+	case "geography":
+		return mapping{schema: envelope.Geometry(envelope.GeographyName, "Geography"), decode: decodeGeometry, zero: zeroShape, elements: elementsOptional}, true
+	case "vector":
+		return mapping{schema: envelope.DoubleVector(), decode: plain(doubleVector)}, true
+	case "halfvec":
+		return mapping{schema: envelope.FloatVector(), decode: plain(floatVector)}, true
+	case "sparsevec":
+		return mapping{schema: envelope.SparseDoubleVector(), decode: sparseVector}, true
 	}
 	return mapping{}, false
 }
@@ -169,23 +270,32 @@ func (s *settings) binarySchema() *schema.Builder {
 func (s *settings) mapNumeric(mod int32) mapping {
 	switch s.decimals {
 	case "string":
-		return mapping{schema: schema.New(schema.String), decode: plain(decimalText)}
+		scale := 0
+		if mod >= 4 {
+			_, scale = numericModifier(mod)
+		}
+		return mapping{schema: schema.New(schema.String), decode: plain(decimalText(max(0, scale))), zero: zeroDecimalText(scale)}
 	case "double":
 		return mapping{schema: schema.New(schema.Float64), decode: plain(decodeFloat64)}
 	}
 	if mod < 4 {
-		return mapping{schema: envelope.VariableScaleDecimal(), decode: variableDecimal}
+		return mapping{schema: envelope.VariableScaleDecimal(), decode: variableDecimal, zero: zeroVariable}
 	}
-	prec := (mod - 4) >> 16 & 0xffff
-	scale := ((mod-4)&0x7ff ^ 1024) - 1024 // eleven bits with a sign
-	b := schema.DecimalOf(scale).Param(schema.PrecisionParam, strconv.Itoa(int(prec)))
+	prec, fixed := numericModifier(mod)
+	scale := int32(fixed)
+	b := schema.DecimalOf(scale).Param(schema.PrecisionParam, strconv.Itoa(prec))
 	return mapping{schema: b, decode: plain(fixedDecimal(int(scale)))}
+}
+
+// numericModifier is the precision and scale of numeric(p,s).
+func numericModifier(mod int32) (precision, scale int) {
+	return int((mod - 4) >> 16 & 0xffff), int(((mod-4)&0x7ff ^ 1024) - 1024) // eleven bits with a sign
 }
 
 func (s *settings) mapMoney() mapping {
 	switch s.decimals {
 	case "string":
-		return mapping{schema: schema.New(schema.String), decode: plain(moneyText(s.moneyDigits))}
+		return mapping{schema: schema.New(schema.String), decode: plain(moneyText(s.moneyDigits)), zero: zeroDecimalText(s.moneyDigits)}
 	case "double":
 		return mapping{schema: schema.New(schema.Float64), decode: plain(moneyDouble(s.moneyDigits))}
 	}
@@ -236,152 +346,31 @@ func (s *settings) mapTimestamp(prec int) mapping {
 	return mapping{schema: envelope.Semantic(schema.Int64, envelope.MicroTimestampName), decode: plain(timestampDecoder(1e6, schema.Int64Value))}
 }
 
-// mapArray finds what arrays of a type become. Elements may be null, but for those
-// of enums, which Debezium declares so.
+// mapArray finds what arrays of a type become, by what Debezium makes of them: of many
+// types elements may be null, of others not, of some it knows none.
 func (s *settings) mapArray(types map[uint32]*typeInfo, oid uint32, mod int32) (mapping, bool) {
-	switch oid {
-	case oidMoney, oidInterval, oidXML, oidPoint, oidBit, oidVarbit, oidTimetz, oidTsvector: // as Debezium has it
+	inner, delim, ok := mapping{}, byte(','), false
+	if t := types[oid]; t == nil || t.kind != 'd' && t.category != 'A' && t.kind != 'c' {
+		inner, ok = s.mapBase(types, oid, mod)
+		ok = ok && inner.elements != elementsUnknown
+		if t != nil && t.delim != 0 {
+			delim = t.delim
+		}
+	}
+	if !ok {
 		if !s.unknown {
 			return mapping{}, false
 		}
-		return mapping{schema: s.binarySchema(), decode: plain(opaque(s.binary)), binary: true}, true
+		inner = s.mapUnknown(oid)
 	}
-	inner, ok := s.mapType(types, oid, mod)
-	t := types[oid]
-	if !ok || t != nil && (t.category == 'A' || t.kind == 'c') {
-		return mapping{}, false
-	}
-	delim := byte(',')
-	if t != nil && t.delim != 0 {
-		delim = t.delim
-	}
-	elem, err := inner.schema.SetOptional(t == nil || t.kind != 'e').TryBuild()
+	optional := inner.elements == elementsOptional
+	elem, err := inner.schema.SetOptional(optional || inner.always).TryBuild()
 	if err != nil {
 		return mapping{}, false
 	}
-	return mapping{schema: schema.ArrayOf(elem), decode: plain(array(inner.decode(elem), delim))}, true
-}
-
-// held is what stands for a large value that an update left alone: the placeholder in
-// the form of the column's schema. Numbers hold its bytes: each element of an array
-// one of them, a decimal all of them.
-func (s *settings) held(sc *schema.Schema) schema.Value {
-	text := string(s.placeholder)
-	switch sc.ValueKind() {
-	case schema.String:
-		return schema.StringValue(text)
-	case schema.Bytes:
-		return schema.BytesValue(s.placeholder)
-	case schema.Decimal:
-		return schema.DecimalBytes(s.placeholder, sc.Scale())
-	case schema.Map:
-		return schema.MapValue([]schema.Entry{{Key: schema.StringValue(text), Value: schema.StringValue(text)}})
-	case schema.Struct:
-		f := make([]schema.Value, len(sc.Fields()))
-		for i, part := range sc.Fields() {
-			switch part.Schema.Kind() {
-			case schema.Bytes:
-				f[i] = schema.BytesValue(s.placeholder)
-			default:
-				f[i] = zeroOf(part.Schema)
-			}
-		}
-		return schema.StructValue(sc, f)
-	case schema.Array:
-		elem := sc.Elem()
-		var of func(b byte) schema.Value
-		switch elem.ValueKind() {
-		case schema.Int16:
-			of = func(b byte) schema.Value { return schema.Int16Value(int16(b)) }
-		case schema.Int32:
-			of = func(b byte) schema.Value { return schema.Int32Value(int32(b)) }
-		case schema.Int64:
-			of = func(b byte) schema.Value { return schema.Int64Value(int64(b)) }
-		case schema.Float32:
-			of = func(b byte) schema.Value { return schema.Float32Value(float32(b)) }
-		case schema.Float64:
-			of = func(b byte) schema.Value { return schema.Float64Value(float64(b)) }
-		case schema.Bool:
-			of = func(b byte) schema.Value { return schema.BoolValue(b&1 == 1) }
-		case schema.Date:
-			of = func(b byte) schema.Value { return schema.DateValue(int64(b)) }
-		case schema.Time:
-			of = func(b byte) schema.Value { return schema.TimeValue(int64(b)) }
-		case schema.Timestamp:
-			of = func(b byte) schema.Value { return schema.TimestampValue(int64(b)) }
-		default:
-			return schema.ArrayValue([]schema.Value{s.held(elem)})
-		}
-		vals := make([]schema.Value, len(s.placeholder))
-		for i, b := range s.placeholder {
-			vals[i] = of(b)
-		}
-		return schema.ArrayValue(vals)
+	m := mapping{schema: schema.ArrayOf(elem), decode: plain(array(inner.decode(elem), delim, optional)), elements: elementsUnknown}
+	if inner.held != nil {
+		m.held = func(s *settings) schema.Value { return schema.ArrayValue([]schema.Value{inner.held(s)}) }
 	}
-	return zeroOf(sc) // never stored out of line
-}
-
-// zeroOf is the value of a required column that has none, as in the old row of a
-// delete, which holds the key alone: what Debezium falls back to.
-func zeroOf(s *schema.Schema) schema.Value {
-	switch s.ValueKind() {
-	case schema.Bool:
-		return schema.BoolValue(false)
-	case schema.Int8:
-		return schema.Int8Value(0)
-	case schema.Int16:
-		return schema.Int16Value(0)
-	case schema.Int32:
-		return schema.Int32Value(0)
-	case schema.Int64:
-		return schema.Int64Value(0)
-	case schema.Float32:
-		return schema.Float32Value(0)
-	case schema.Float64:
-		return schema.Float64Value(0)
-	case schema.String:
-		return schema.StringValue(zeroText(s.Name()))
-	case schema.Bytes:
-		return schema.BytesValue(nil)
-	case schema.Decimal:
-		return schema.DecimalInt64(0, s.Scale())
-	case schema.Date:
-		return schema.DateValue(0)
-	case schema.Time:
-		return schema.TimeValue(0)
-	case schema.Timestamp:
-		return schema.TimestampValue(0)
-	case schema.Array:
-		return schema.ArrayValue(nil)
-	case schema.Map:
-		return schema.MapValue(nil)
-	case schema.Struct:
-		f := make([]schema.Value, len(s.Fields()))
-		for i, part := range s.Fields() {
-			if !part.Schema.Optional() {
-				f[i] = zeroOf(part.Schema)
-			}
-		}
-		return schema.StructValue(s, f)
-	}
-	return schema.Value{}
-}
-
-// zeroText is a semantic type's zero where its schema is text.
-func zeroText(name string) string {
-	switch name {
-	case envelope.ZonedTimestampName:
-		return "1970-01-01T00:00:00.000000Z"
-	case envelope.ZonedTimeName, envelope.IsoTimeName:
-		return "00:00:00Z"
-	case envelope.IsoDateName:
-		return "1970-01-01Z"
-	case envelope.IsoTimestampName:
-		return "1970-01-01T00:00:00Z"
-	case envelope.IntervalName:
-		return "P0Y0M0DT0H0M0S"
-	case envelope.JSONName:
-		return "{}"
-	}
-	return ""
+	return m, true
 }

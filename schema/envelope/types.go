@@ -36,6 +36,9 @@ const (
 	PointName                = "io.debezium.data.geometry.Point"
 	GeometryName             = "io.debezium.data.geometry.Geometry"
 	GeographyName            = "io.debezium.data.geometry.Geography"
+	DoubleVectorName         = "io.debezium.data.DoubleVector" // ARRAY of FLOAT64
+	FloatVectorName          = "io.debezium.data.FloatVector"  // ARRAY of FLOAT32
+	SparseDoubleVectorName   = "io.debezium.data.SparseDoubleVector"
 
 	AllowedParam = "allowed" // of enums: the labels, joined with commas
 	LengthParam  = "length"  // of bits
@@ -74,4 +77,24 @@ func Point() *schema.Builder {
 func Geometry(name, doc string) *schema.Builder {
 	return schema.NewStruct(name).Version(1).Doc(doc).
 		Field("wkb", schema.BytesSchema).Field("srid", schema.OptionalInt32)
+}
+
+// DoubleVector starts the schema of a vector of doubles.
+func DoubleVector() *schema.Builder {
+	return schema.ArrayOf(schema.Float64Schema).Name(DoubleVectorName).Version(1)
+}
+
+// FloatVector starts the schema of a vector of floats.
+func FloatVector() *schema.Builder {
+	return schema.ArrayOf(schema.Float32Schema).Name(FloatVectorName).Version(1)
+}
+
+var sparseElements = schema.MapOf(schema.Int16Schema, schema.Float64Schema).Build()
+
+// SparseDoubleVector starts the schema of a vector of which only the elements that
+// are not zero are given: a struct of the number of dimensions and a map from index,
+// which begins at 1, to element.
+func SparseDoubleVector() *schema.Builder {
+	return schema.NewStruct(SparseDoubleVectorName).Version(1).Doc("Sparse double vector").
+		Field("dimensions", schema.Int16Schema).Field("vector", sparseElements)
 }
