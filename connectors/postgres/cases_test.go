@@ -1,7 +1,9 @@
 package postgres
 
 import (
+	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -577,16 +579,39 @@ func TestDebeziumOffset(t *testing.T) {
 	conf, store := d.config(), &connectortest.OffsetStore{}
 	r := d.streaming(conf, store)
 	r.Stop()
-	d.exec("INSERT INTO t VALUES (1, 1)", "INSERT INTO t SELECT g, 2 FROM generate_series(2, 5) g", "INSERT INTO t VALUES (6, 3)")
+	// The transaction of rows 2 to 5 begins before that of row 1 and ends behind it.
+	other := d.server.Connect(t, d.name).PgConn()
+	also := func(sql string) {
+		t.Helper()
+		if _, err := other.Exec(t.Context(), sql).ReadAll(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	also("BEGIN; INSERT INTO t SELECT g, 2 FROM generate_series(2, 3) g")
+	d.exec("INSERT INTO t VALUES (1, 1)")
+	also("INSERT INTO t SELECT g, 2 FROM generate_series(4, 5) g; COMMIT")
+	d.exec("INSERT INTO t VALUES (6, 3)")
 	r = d.start(conf, store.Clone(), connectortest.Uncommitted)
 	rs := take(r, 6)
 	r.Stop()
 	for at, rec := range rs {
 		src := rec.Value.Get("source")
+		var sequence []*string // the last commit and the row
+		if err := json.Unmarshal([]byte(src.Get("sequence").Str()), &sequence); err != nil || len(sequence) != 2 {
+			t.Fatalf("sequence %s: %v", src.Get("sequence").Str(), err)
+		}
+		var commit schema.Value
+		if sequence[0] != nil {
+			n, err := strconv.ParseInt(*sequence[0], 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			commit = schema.Int64Value(n)
+		}
 		foreign := &connectortest.OffsetStore{}
 		str := schema.StringValue
 		foreign.Put(t, []connectors.Offset{{Partition: schema.MapValue([]schema.Entry{{Key: str("server"), Value: str("p")}}), Position: schema.MapValue([]schema.Entry{
-			{Key: str("lsn_proc"), Value: src.Get("lsn")}, {Key: str("messageType"), Value: str("INSERT")}, {Key: str("lsn_commit"), Value: src.Get("lsn")},
+			{Key: str("lsn_proc"), Value: src.Get("lsn")}, {Key: str("messageType"), Value: str("INSERT")}, {Key: str("lsn_commit"), Value: commit},
 			{Key: str("lsn"), Value: src.Get("lsn")}, {Key: str("txId"), Value: src.Get("txId")}, {Key: str("ts_usec"), Value: src.Get("ts_us")}})}})
 		again := d.start(conf, foreign, connectortest.Uncommitted)
 		again.WaitFor("the last row", func() bool {

@@ -12,6 +12,7 @@ import (
 
 	"millrace/connectors/cdc"
 	"millrace/schema"
+	"millrace/schema/converters"
 )
 
 // fails stands for an error in tables of decoders.
@@ -205,8 +206,8 @@ func TestDefaults(t *testing.T) {
 
 func TestPositionsComeBack(t *testing.T) {
 	for _, p := range []position{
-		{commit: 100, events: 7, last: 90, xid: 5, micros: 3, message: "INSERT"},
-		{commit: 100, events: 7, last: 90, xid: 5, micros: 3, message: "INSERT", tx: cdc.TxState{ID: "5:90", Counts: []cdc.TxCount{{Collection: "public.t", Events: 4}, {Collection: "s.u", Events: 3}}}},
+		{commit: 100, events: 7, last: 90, begun: 80, ended: 70, xid: 5, micros: 3, message: "BEGIN"},
+		{commit: 100, last: 90, begun: 80, xid: 5, micros: 3, message: "BEGIN", tx: cdc.TxState{ID: "5:90", Counts: []cdc.TxCount{{Collection: "public.t", Events: 4}, {Collection: "s.u", Events: 3}}}},
 		{commit: 101, last: 101, xid: 5, micros: 3, message: "COMMIT"},
 		{commit: 91, last: 90, micros: 3, message: "MESSAGE"},
 		{commit: 50, last: 50, xid: 9, micros: 2, snapshot: true},
@@ -221,6 +222,48 @@ func TestPositionsComeBack(t *testing.T) {
 	}
 	if _, _, err := parsePosition(schema.MapValue(nil)); err == nil {
 		t.Error("an offset without an lsn is taken")
+	}
+}
+
+// TestDebeziumPositions: offsets as Debezium's connector has stored them, the first ones of
+// the golden captures.
+func TestDebeziumPositions(t *testing.T) {
+	for _, c := range []struct {
+		name, json string
+		want       position
+	}{
+		{"behind a snapshot", `{"last_snapshot_record":true,"lsn":53105832,"txId":1189,"ts_usec":1796001326113273,"snapshot":"INITIAL","snapshot_completed":true}`,
+			position{commit: 53105832, last: 53105832, xid: 1189, micros: 1796001326113273}},
+		{"within a transaction, at its first row", `{"lsn_proc":1581397296,"messageType":"INSERT","lsn_commit":1581397296,"lsn":1581397296,"txId":9855,"ts_usec":1796002937062262}`,
+			position{commit: 1581397296, last: 1581397296, xid: 9855, micros: 1796002937062262, message: "INSERT", foreignXID: 9855, foreignRow: 1581397296}},
+		{"within a transaction, behind the commit of another", `{"transaction_id":null,"lsn_proc":300,"messageType":"UPDATE","lsn_commit":200,"lsn":300,"txId":7,"ts_usec":1}`,
+			position{commit: 200, last: 300, xid: 7, micros: 1, message: "UPDATE", foreignXID: 7, foreignRow: 300}},
+		{"the same of a newer one, which counts rows of one LSN", `{"lsn_proc":300,"messageType":"UPDATE","lsn_commit":200,"lsn":300,"txId":7,"ts_usec":1,"lsn_events_processed":4}`,
+			position{commit: 200, last: 300, xid: 7, micros: 1, message: "UPDATE", foreignXID: 7, foreignRow: 300}},
+		{"within a transaction whose row lies before the commit that was sent before", `{"lsn_proc":300,"messageType":"UPDATE","lsn_commit":400,"lsn":300,"txId":7,"ts_usec":1}`,
+			position{commit: 400, last: 300, xid: 7, micros: 1, message: "UPDATE", foreignXID: 7, foreignRow: 300}},
+		{"within the first transaction", `{"lsn_proc":300,"messageType":"UPDATE","lsn_commit":null,"lsn":300,"txId":7,"ts_usec":1}`,
+			position{commit: 300, last: 300, xid: 7, micros: 1, message: "UPDATE", foreignXID: 7, foreignRow: 300}},
+		{"between transactions", `{"lsn_proc":300,"messageType":"COMMIT","lsn_commit":300,"lsn":300,"txId":7,"ts_usec":1}`,
+			position{commit: 300, last: 300, xid: 7, micros: 1, message: "COMMIT"}},
+		{"behind a message outside of transactions", `{"lsn_proc":300,"messageType":"MESSAGE","lsn_commit":200,"lsn":300,"ts_usec":1}`,
+			position{commit: 301, last: 300, micros: 1, message: "MESSAGE"}},
+		{"of an old version", `{"lsn_proc":300,"lsn_commit":300,"lsn":300,"txId":7,"ts_usec":1}`,
+			position{commit: 300, last: 300, xid: 7, micros: 1}},
+		{"within a snapshot", `{"snapshot":"INITIAL","lsn":300,"txId":7,"ts_usec":1,"last_snapshot_record":false}`,
+			position{commit: 300, last: 300, xid: 7, micros: 1, snapshot: true}},
+	} {
+		conv, errs := converters.JSON.Make(map[string]string{"schemas.enable": "false"}, false)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		_, v, err := conv.Decode(&converters.Message{}, []byte(c.json))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok, err := parsePosition(v); err != nil || !ok || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s:\n %+v (%v), want\n %+v", c.name, got, err, c.want)
+		}
 	}
 }
 

@@ -32,6 +32,8 @@ func parseLSN(s string) (lsn, error) {
 type position struct {
 	commit lsn
 	events int64
+	begun  lsn // where the beginning of that one was sent, which Debezium would look for; 0: between transactions
+	ended  lsn // the end of the commit before it; 0: unknown
 
 	// Of an offset that Debezium itself stored within a transaction: its number and
 	// the LSN of its last row that was sent. Rows below it are done.
@@ -57,6 +59,7 @@ const (
 	offMessage, offEvents      = "messageType", "lsn_events_processed"
 	offSnapshot, offLastRecord = "snapshot", "last_snapshot_record"
 	offCompleted               = "snapshot_completed"
+	offEnded                   = "lsn_commit_before"
 )
 
 // value is the position as it is stored.
@@ -71,12 +74,22 @@ func (p position) value() schema.Value {
 		}
 		return v.Value()
 	}
-	v = v.Set(offProc, int64Of(p.last)).Set(offMessage, schema.StringValue(p.message)).
+	proc := p.last
+	if p.begun != 0 {
+		// Within a transaction Debezium's own position is an LSN alone, behind which it
+		// would pass over rows that share it. At its beginning it sends all of it again.
+		proc = p.begun
+	}
+	v = v.Set(offProc, int64Of(proc)).Set(offMessage, schema.StringValue(p.message)).
 		Set(offCommit, int64Of(p.commit)).Set(offLSN, int64Of(p.last))
 	if p.xid != 0 {
 		v = v.Set(offXID, schema.Int64Value(p.xid))
 	}
-	return p.tx.Store(v.Set(offMicros, schema.Int64Value(p.micros)).Set(offEvents, schema.Int64Value(p.events))).Value()
+	v = v.Set(offMicros, schema.Int64Value(p.micros)).Set(offEvents, schema.Int64Value(p.events))
+	if p.begun != 0 {
+		v = v.Set(offEnded, int64Of(p.ended))
+	}
+	return p.tx.Store(v).Value()
 }
 
 func int64Of(l lsn) schema.Value { return schema.Int64Value(int64(l)) }
@@ -99,25 +112,43 @@ func parsePosition(v schema.Value) (p position, ok bool, err error) {
 		p.message = ""
 		return p, true, nil
 	}
-	if events, ours := cdc.Int(v, offEvents); ours {
-		commit, ok := cdc.Int(v, offCommit)
-		if !ok {
+	commit, haveCommit := cdc.Int(v, offCommit)
+	if ended, ours := cdc.Int(v, offEnded); ours {
+		// Within a transaction, whose commit is to come. (Newer Debezium has a count under
+		// the name of ours, of rows of one LSN; it is not looked at.)
+		if !haveCommit {
 			return p, false, fmt.Errorf("the stored offset has no number %q", offCommit)
 		}
-		p.commit, p.events = lsn(commit), events
+		begun, _ := cdc.Int(v, offProc)
+		p.events, _ = cdc.Int(v, offEvents)
+		p.commit, p.begun, p.ended = lsn(commit), lsn(begun), lsn(ended)
 		return p, true, nil
 	}
-	// Debezium's: the last message's own LSN, which for a row lies before its
-	// transaction's commit. The row itself is sent again, since others may share its
-	// LSN.
+	// Debezium's, or ours between transactions, which is the same: the last message's own
+	// LSN. lsn_commit is then the end of the commit that was sent before, and the row's own
+	// transaction commits behind it. The row itself is sent again, since others may share its LSN.
 	switch {
 	case p.message == "COMMIT" || p.message == "":
 	case p.message == "MESSAGE" && p.xid == 0:
 		p.commit++
 	default:
 		p.foreignXID, p.foreignRow = p.xid, p.last
+		if haveCommit {
+			p.commit = lsn(commit)
+		}
 	}
 	return p, true, nil
+}
+
+// lastEnd is the end of the last commit before what is sent next; 0: unknown.
+func (p position) lastEnd() lsn {
+	switch {
+	case p.begun != 0:
+		return p.ended
+	case p.message == "":
+		return 0 // a snapshot, or a stream that begins
+	}
+	return p.commit
 }
 
 // before reports whether p is behind q.
@@ -165,7 +196,7 @@ var (
 	offsetText      = offsetType{"a text", func(v schema.Value) bool { return v.Kind() == schema.String }}
 	offsetTruth     = offsetType{"true or false", func(v schema.Value) bool { return v.Kind() == schema.Bool }}
 	offsetTypes     = map[string]offsetType{
-		offLSN: offsetNumber, offProc: offsetNumber, offCommit: offsetNumber, offXID: offsetNumber, offEvents: offsetNumber, offMicros: offsetAnyNumber,
+		offLSN: offsetNumber, offProc: offsetNumber, offCommit: offsetNumber, offXID: offsetNumber, offEvents: offsetNumber, offEnded: offsetNumber, offMicros: offsetAnyNumber,
 		cdc.TxKey: offsetText, offMessage: offsetText, offLastRecord: offsetTruth, offCompleted: offsetTruth,
 		offSnapshot: {"a text, true or false", func(v schema.Value) bool { return offsetText.is(v) || offsetTruth.is(v) }},
 	}

@@ -47,10 +47,11 @@ type reader struct {
 
 	inTx    bool
 	commit  lsn // of the open transaction
+	begun   lsn // where its beginning was sent
 	xid     int64
 	micros  int64
 	ordinal int64
-	last    lsn // the last commit before it
+	last    lsn // the end of the last commit before it; 0: unknown
 
 	received  uint64
 	reportAt  time.Time // the next report to the server is due
@@ -301,7 +302,7 @@ func (r *reader) message(ctx context.Context, at lsn, b []byte) error {
 		return r.change(ctx, at, b[0], &c, len(b))
 	case msgBegin:
 		r.commit, r.micros, r.xid = lsn(c.u64()), int64(c.u64())+pgEpoch, int64(c.u32())
-		r.inTx, r.ordinal = true, 0
+		r.inTx, r.ordinal, r.begun = true, 0, at
 		if c.bad {
 			return errShort
 		}
@@ -309,14 +310,15 @@ func (r *reader) message(ctx context.Context, at lsn, b []byte) error {
 		return r.begins(ctx, at)
 	case msgCommit:
 		c.u8()
-		commit, end := lsn(c.u64()), lsn(c.u64())
+		c.u64()
+		end := lsn(c.u64())
 		if c.bad {
 			return errShort
 		}
 		if err := r.ends(ctx, at); err != nil {
 			return err
 		}
-		r.inTx, r.last = false, commit
+		r.inTx, r.last = false, end
 		r.events.Seen.Commits++
 		if end > r.pos.commit {
 			r.pos = position{commit: end, last: end, xid: r.xid, micros: r.micros, message: "COMMIT"}
@@ -356,7 +358,7 @@ func (r *reader) begins(ctx context.Context, at lsn) error {
 	tx.Begin(r.build, r.txID(at), r.micros/1000)
 	r.build.Grow(rowOverhead)
 	if r.commit != r.resume.commit || r.resume.events == 0 { // else rows of it are done already
-		r.moved(at, "BEGIN")
+		r.moved(at)
 	}
 	return nil
 }
@@ -395,8 +397,8 @@ func (r *reader) done(at lsn) bool {
 }
 
 // moved notes that the messages up to this one of the open transaction were taken.
-func (r *reader) moved(at lsn, kind string) {
-	r.pos = position{commit: r.commit, events: r.ordinal, last: at, xid: r.xid, micros: r.micros, message: kind}
+func (r *reader) moved(at lsn) {
+	r.pos = position{commit: r.commit, events: r.ordinal, last: at, begun: r.begun, ended: r.last, xid: r.xid, micros: r.micros, message: "BEGIN"}
 }
 
 // room sees to it that a change of so many bytes fits into the batch.
@@ -411,8 +413,6 @@ func (r *reader) room(ctx context.Context, size int) error {
 	}
 	return nil
 }
-
-var kindNames = map[byte]string{msgInsert: "INSERT", msgUpdate: "UPDATE", msgDelete: "DELETE", msgTruncate: "TRUNCATE"}
 
 // change takes an insert, update or delete.
 func (r *reader) change(ctx context.Context, at lsn, kind byte, c *cursor, size int) error {
@@ -429,7 +429,7 @@ func (r *reader) change(ctx context.Context, at lsn, kind byte, c *cursor, size 
 	}
 	if t == nil {
 		r.events.Seen.Filtered++
-		r.moved(at, kindNames[kind])
+		r.moved(at)
 		return nil
 	}
 	if err := r.room(ctx, size); err != nil {
@@ -448,7 +448,7 @@ func (r *reader) change(ctx context.Context, at lsn, kind byte, c *cursor, size 
 	} else {
 		r.build.Grow(size + rowOverhead)
 	}
-	r.moved(at, kindNames[kind])
+	r.moved(at)
 	return nil
 }
 
@@ -537,7 +537,7 @@ func (r *reader) truncate(ctx context.Context, at lsn, c *cursor) error {
 	if c.bad {
 		return errShort
 	}
-	r.moved(at, kindNames[msgTruncate])
+	r.moved(at)
 	return nil
 }
 
@@ -575,7 +575,7 @@ func (r *reader) logical(ctx context.Context, at lsn, c *cursor) error {
 		r.build.Grow(len(content) + rowOverhead)
 	}
 	if inTx {
-		r.moved(at, "MESSAGE")
+		r.moved(at)
 	} else {
 		// All that committed before the message is done; the message itself, too.
 		r.pos = position{commit: at + 1, last: at, micros: r.pos.micros, message: "MESSAGE"}

@@ -385,7 +385,7 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (est
 	build := cdc.NewBuilder(s.maxBatch)
 	r := &reader{
 		t: t, rc: rc, meta: meta, queue: queue, build: build, events: t.newEvents(build), block: newSourceBlock(s),
-		types: types, tables: map[uint32]*table{}, resume: *pos, pos: *pos, queued: *pos, last: pos.commit,
+		types: types, tables: map[uint32]*table{}, resume: *pos, pos: *pos, queued: *pos, last: pos.lastEnd(),
 		received: uint64(pos.commit), interval: s.statusInterval,
 	}
 	if rc.timeo > 0 {
