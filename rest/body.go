@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync/atomic"
 	"unicode/utf8"
 
 	"millrace/runtime"
@@ -29,20 +30,28 @@ type wholeBody struct {
 
 func (wholeBody) Close() error { return nil }
 
-// readBody reads a request's body whole. release must be called when the request is
+// Bodies are those that a server holds at a time. What all of them take beyond a little is bounded.
+type Bodies struct {
+	held atomic.Int64 // bytes beyond what each body has free
+}
+
+// Read reads a request's body whole. release must be called when the request is
 // answered.
-func (s *Server) readBody(r *http.Request) (release func(), err error) {
+func (b *Bodies) Read(r *http.Request) (data []byte, release func(), err error) {
 	held := int64(0)
-	release = func() { s.bodies.Add(-held) }
+	release = func() { b.held.Add(-held) }
+	fail := func(err error) ([]byte, func(), error) {
+		release()
+		return nil, func() {}, err
+	}
 	buf := make([]byte, 0, 4<<10)
 	for {
 		if len(buf) == cap(buf) {
 			size := 2 * cap(buf)
 			if more := int64(size) - max(held, freeBody); more > 0 {
 				held += more
-				if s.bodies.Add(more) > bodiesAtOnce {
-					release()
-					return func() {}, &statusError{http.StatusServiceUnavailable, "too many large requests at once; try again"}
+				if b.held.Add(more) > bodiesAtOnce {
+					return fail(&statusError{http.StatusServiceUnavailable, "too many large requests at once; try again"})
 				}
 			}
 			buf = append(make([]byte, 0, size), buf...)
@@ -52,16 +61,23 @@ func (s *Server) readBody(r *http.Request) (release func(), err error) {
 		var tooLarge *http.MaxBytesError
 		switch {
 		case err == io.EOF:
-			r.Body = wholeBody{bytes.NewReader(buf), buf}
-			return release, nil
+			return buf, release, nil
 		case errors.As(err, &tooLarge):
-			release()
-			return func() {}, fmt.Errorf("the body is larger than the allowed %d bytes: %w", tooLarge.Limit, err)
+			return fail(fmt.Errorf("the body is larger than the allowed %d bytes: %w", tooLarge.Limit, err))
 		case err != nil:
-			release()
-			return func() {}, runtime.BadRequest("the body could not be read: %s", err)
+			return fail(runtime.BadRequest("the body could not be read: %s", err))
 		}
 	}
+}
+
+// readBody reads a request's body whole, in place of the connection's. release must be called when the request is
+// answered.
+func (s *Server) readBody(r *http.Request) (release func(), err error) {
+	data, release, err := s.bodies.Read(r)
+	if err == nil {
+		r.Body = wholeBody{bytes.NewReader(data), data}
+	}
+	return release, err
 }
 
 // decode reads a request's JSON body into v. Unknown fields, a second value and no
@@ -71,7 +87,7 @@ func decode(r *http.Request, v any) error {
 	if !ok || len(bytes.TrimSpace(body.data)) == 0 {
 		return runtime.BadRequest("the request has no body; send a JSON object")
 	}
-	if err := bounded(body.data); err != nil {
+	if err := Bounded(body.data); err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(body.data))
@@ -93,9 +109,9 @@ func decode(r *http.Request, v any) error {
 	return nil
 }
 
-// bounded refuses, before anything is made of it, a body that would become large or
+// Bounded refuses, before anything is made of it, a body that would become large or
 // deep. It need not be JSON.
-func bounded(data []byte) error {
+func Bounded(data []byte) error {
 	if !utf8.Valid(data) {
 		return runtime.BadRequest("the body is not valid UTF-8")
 	}

@@ -114,7 +114,7 @@ func (s *Server) createConnector(r *http.Request) (any, error) {
 }
 
 func (s *Server) putConnectorConfig(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ func (s *Server) putConnectorConfig(r *http.Request) (any, error) {
 }
 
 func (s *Server) patchConnectorConfig(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -182,7 +182,7 @@ func infoBody(i runtime.ConnectorInfo) *runtime.ConnectorInfo {
 }
 
 func (s *Server) connector(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -191,7 +191,7 @@ func (s *Server) connector(r *http.Request) (any, error) {
 }
 
 func (s *Server) connectorConfig(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -220,7 +220,7 @@ func (s *Server) target(r *http.Request, status int, state runtime.TargetState) 
 
 // act does something to the named connector and answers without a body.
 func (s *Server) act(r *http.Request, status int, do func(name string) error) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -228,7 +228,7 @@ func (s *Server) act(r *http.Request, status int, do func(name string) error) (a
 }
 
 func (s *Server) restartConnector(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}

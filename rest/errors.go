@@ -24,8 +24,8 @@ func httpError(status int) error {
 	return &statusError{status, fmt.Sprintf("HTTP %d %s", status, http.StatusText(status))}
 }
 
-// statusOf is the one place where errors become statuses.
-func statusOf(err error) int {
+// StatusOf is the one place where errors become statuses.
+func StatusOf(err error) int {
 	var (
 		status   *statusError
 		notFound *runtime.NotFoundError
@@ -58,7 +58,7 @@ func statusOf(err error) int {
 
 // writeError writes Connect's error body: {"error_code", "message"}.
 func writeError(w http.ResponseWriter, err error) {
-	status, msg := statusOf(err), err.Error()
+	status, msg := StatusOf(err), err.Error()
 	if errors.Is(err, context.DeadlineExceeded) {
 		msg = "Request timed out. " + msg
 	}

@@ -10,18 +10,30 @@ import (
 	"time"
 
 	"github.com/go-chi/chi/v5"
+
+	"millrace/runtime"
 )
 
-// guard is what every request passes before its route: the Host check, the check
-// for foreign pages, the sign-in, the limits and our name.
-func (s *Server) guard(c Config, next http.Handler) http.Handler {
-	cross, pages := http.NewCrossOriginProtection(), newCORS(c.REST)
+// A Gate is what every request passes before its route, at whichever of the worker's HTTP listeners: the Host check, the check for
+// foreign pages, the sign-in, the limit of bodies and our name.
+type Gate struct {
+	// AllowedHosts are names by which clients may call besides loopback addresses: the advertised host.
+	AllowedHosts []string
+	CheckHost    bool                     // refuse other Host headers (DNS rebinding)
+	REST         runtime.RESTConfig       // what the worker's settings say of pages of other origins and of headers
+	Users        *Users                   // who must sign in; nil: nobody must
+	Free         func(*http.Request) bool // requests for which nobody signs in; nil: none
+}
+
+// Guard puts the gate before a handler.
+func (g Gate) Guard(next http.Handler) http.Handler {
+	cross, pages := http.NewCrossOriginProtection(), newCORS(g.REST)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Server", "Millrace")
-		for _, rule := range c.REST.Headers {
+		for _, rule := range g.REST.Headers {
 			rule.Apply(w.Header(), time.Now())
 		}
-		if c.CheckHost && !hostAllowed(r.Host, c.AllowedHosts) {
+		if g.CheckHost && !hostAllowed(r.Host, g.AllowedHosts) {
 			writeError(w, &statusError{http.StatusForbidden, fmt.Sprintf(
 				"The Host header %q names neither this machine's loopback address nor the advertised host; use one of them", r.Host)})
 			return
@@ -34,13 +46,9 @@ func (s *Server) guard(c Config, next http.Handler) http.Handler {
 				"; the worker's access.control.allow.origin names those that may"})
 			return
 		}
-		if c.Users != nil && !internalCall(r.Method, r.URL.EscapedPath()) && !s.signedIn(c.Users, r) {
+		if g.Users != nil && !(g.Free != nil && g.Free(r)) && !signedIn(g.Users, r) {
 			w.Header().Set("WWW-Authenticate", challenge)
 			writeError(w, &statusError{http.StatusUnauthorized, "User cannot access the resource."})
-			return
-		}
-		if admin := isAdmin(r.URL.EscapedPath()); c.Part == NoAdmin && admin || c.Part == OnlyAdmin && !admin {
-			writeError(w, httpError(http.StatusNotFound))
 			return
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
@@ -48,8 +56,21 @@ func (s *Server) guard(c Config, next http.Handler) http.Handler {
 	})
 }
 
+// guard is the gate of Connect's API, and the choice between its parts.
+func (s *Server) guard(c Config, next http.Handler) http.Handler {
+	g := Gate{AllowedHosts: c.AllowedHosts, CheckHost: c.CheckHost, REST: c.REST, Users: c.Users,
+		Free: func(r *http.Request) bool { return internalCall(r.Method, r.URL.EscapedPath()) }}
+	return g.Guard(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if admin := isAdmin(r.URL.EscapedPath()); c.Part == NoAdmin && admin || c.Part == OnlyAdmin && !admin {
+			writeError(w, httpError(http.StatusNotFound))
+			return
+		}
+		next.ServeHTTP(w, r)
+	}))
+}
+
 // signedIn reports whether a request comes with a user's name and password.
-func (s *Server) signedIn(users *Users, r *http.Request) bool {
+func signedIn(users *Users, r *http.Request) bool {
 	name, password, ok := r.BasicAuth()
 	return ok && users.SignsIn(r.Context(), name, password)
 }
@@ -73,17 +94,17 @@ func hostAllowed(hostport string, allowed []string) bool {
 	return err == nil && ip.IsLoopback()
 }
 
-// escapedPath makes the router match on the path as it was sent, so that an encoded
+// EscapedPath makes the router match on the path as it was sent, so that an encoded
 // slash stays part of a name.
-func escapedPath(next http.Handler) http.Handler {
+func EscapedPath(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.URL.RawPath = r.URL.EscapedPath()
 		next.ServeHTTP(w, r)
 	})
 }
 
-// trailingSlash serves "/connectors/" as "/connectors", as Connect does.
-func trailingSlash(next http.Handler) http.Handler {
+// TrailingSlash serves "/connectors/" as "/connectors", as Connect does.
+func TrailingSlash(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if p := r.URL.RawPath; len(p) > 1 && strings.HasSuffix(p, "/") {
 			r.URL.RawPath = strings.TrimSuffix(p, "/")

@@ -98,8 +98,8 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), nil
 }
 
-// param is a decoded part of the path.
-func param(r *http.Request, name string) (string, error) {
+// Param is a decoded part of the path.
+func Param(r *http.Request, name string) (string, error) {
 	text, err := url.PathUnescape(chi.URLParam(r, name))
 	if err != nil {
 		return "", runtime.BadRequest("the path's %s is not correctly encoded: %s", name, err)

@@ -27,7 +27,7 @@ func signatureOf(r *http.Request) runtime.Signature {
 }
 
 func (s *Server) putTasks(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (s *Server) putTasks(r *http.Request) (any, error) {
 }
 
 func (s *Server) fence(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,7 @@ func TestABodyBecomesASmallMultipleOfItself(t *testing.T) {
 			} else {
 				t.Logf("%d bytes of body, %d allocated", len(c.body), used)
 			}
-			if n := s.bodies.Load(); n != 0 {
+			if n := s.bodies.held.Load(); n != 0 {
 				t.Errorf("%d bytes of bodies are counted after the answer", n)
 			}
 		})
@@ -122,9 +122,9 @@ func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 			}
 			refused++
 		case <-timeout:
-			t.Fatalf("%d bodies refused; %d bytes are held", refused, s.bodies.Load())
+			t.Fatalf("%d bodies refused; %d bytes are held", refused, s.bodies.held.Load())
 		}
-		if n := s.bodies.Load(); n > bodiesAtOnce+2*maxBody {
+		if n := s.bodies.held.Load(); n > bodiesAtOnce+2*maxBody {
 			t.Fatalf("%d bytes of bodies are held, allowed are %d", n, bodiesAtOnce)
 		}
 	}
@@ -136,9 +136,9 @@ func TestLargeBodiesTogetherAreBounded(t *testing.T) {
 	}
 	sending.Wait()
 	all.Wait()
-	for end := time.Now().Add(time.Minute); s.bodies.Load() != 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(time.Minute); s.bodies.held.Load() != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d bytes of bodies are counted, and nobody sends any more", s.bodies.Load())
+			t.Fatalf("%d bytes of bodies are counted, and nobody sends any more", s.bodies.held.Load())
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strconv"
@@ -25,6 +26,7 @@ type Listeners struct {
 	advertised string
 	names      []string // hosts by which clients may call
 	worker     runtime.RESTConfig
+	spec       listenSpec
 	users      *Users // who must sign in; nil: nobody must
 	lg         *slog.Logger
 }
@@ -35,6 +37,15 @@ type listener struct {
 	scheme   string // http or https
 	loopback bool   // of this machine alone
 	only     Part
+}
+
+// listenSpec is what tells the listeners of one API from those of another.
+type listenSpec struct {
+	what, key, flag, example string // in errors
+	host                     string // advertised; "" for the listener's
+	port                     int
+	scheme                   string // advertised; "" for http where there is such a listener
+	hostKey, schemeKey       string
 }
 
 // Part is which of the API's routes a listener serves.
@@ -50,16 +61,15 @@ const (
 // Listen opens the ports that the worker's settings name. A port that others can reach is refused
 // where nobody has to sign in, unless the settings say insecure=true.
 func Listen(c runtime.RESTConfig, lg *slog.Logger) (_ *Listeners, err error) {
-	ls := &Listeners{worker: c, lg: lg}
+	ls := &Listeners{worker: c, lg: lg, spec: listenSpec{what: "the REST API", key: "listeners", flag: "--rest", example: "127.0.0.1:8084",
+		host: c.AdvertisedHost, port: c.AdvertisedPort, scheme: c.AdvertisedScheme, hostKey: "rest.advertised.host.name", schemeKey: "rest.advertised.listener"}}
 	defer func() {
 		if err != nil {
 			ls.Close()
 		}
 	}()
-	if c.UsersFile != "" {
-		if ls.users, err = OpenUsers(c.UsersFile, lg); err != nil {
-			return nil, fmt.Errorf("rest.auth.file: %w", err)
-		}
+	if err := ls.openUsers(); err != nil {
+		return nil, err
 	}
 	part := AllRoutes
 	if c.AdminListeners != nil {
@@ -81,8 +91,38 @@ func Listen(c runtime.RESTConfig, lg *slog.Logger) (_ *Listeners, err error) {
 	return ls, ls.advertise()
 }
 
+// ListenRegistry opens the ports of the schema registry, to which the REST API's settings of users, certificates and foreign pages
+// apply as well.
+func ListenRegistry(c runtime.RegistryConfig, shared runtime.RESTConfig, lg *slog.Logger) (_ *Listeners, err error) {
+	ls := &Listeners{worker: shared, lg: lg, spec: listenSpec{what: "the schema registry", key: "schema.registry.listeners", flag: "--registry", example: "127.0.0.1:8082",
+		host: c.AdvertisedHost, port: c.AdvertisedPort, hostKey: "schema.registry.host.name", schemeKey: "schema.registry.listeners"}}
+	defer func() {
+		if err != nil {
+			ls.Close()
+		}
+	}()
+	if err := ls.openUsers(); err != nil {
+		return nil, err
+	}
+	for _, at := range c.Listeners {
+		if err := ls.open(at, AllRoutes); err != nil {
+			return nil, err
+		}
+	}
+	return ls, ls.advertise()
+}
+
+func (ls *Listeners) openUsers() (err error) {
+	if ls.worker.UsersFile != "" {
+		if ls.users, err = OpenUsers(ls.worker.UsersFile, ls.lg); err != nil {
+			return fmt.Errorf("rest.auth.file: %w", err)
+		}
+	}
+	return nil
+}
+
 func (ls *Listeners) open(at runtime.ListenerAddr, part Part) error {
-	key := "listeners"
+	key := ls.spec.key
 	if part == OnlyAdmin {
 		key = "admin.listeners"
 	}
@@ -105,18 +145,18 @@ func (ls *Listeners) open(at runtime.ListenerAddr, part Part) error {
 		ls.lg.Warn("passwords of those who sign in at this listener can be read on the way: use https, here or at a proxy before it", "listener", at.String())
 	case ls.users != nil:
 	case !ls.worker.Insecure:
-		return fmt.Errorf("%s=%s (--rest): others can reach this address and nobody would have to sign in; use a loopback address, "+
+		return fmt.Errorf("%s=%s (%s): others can reach this address and nobody would have to sign in; use a loopback address, "+
 			"let users sign in with rest.auth=basic and rest.auth.file, ask for certificates with listeners.https.ssl.client.auth=required, "+
-			"or allow it with insecure=true in the worker's properties (--config insecure=true)", key, at)
+			"or allow it with insecure=true in the worker's properties (--config insecure=true)", key, at, ls.spec.flag)
 	default:
 		ls.lg.Warn("whoever reaches this listener may see and change everything (insecure=true)", "listener", at.String())
 	}
 	l, err := net.Listen("tcp", net.JoinHostPort(at.Host, strconv.Itoa(at.Port)))
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("the REST API's address %s is in use, by another worker perhaps; choose another with --rest, as in --rest 127.0.0.1:8084, or with %s", at.HostPort(), key)
+		return fmt.Errorf("%s's address %s is in use, by another worker perhaps; choose another with %s, as in %s %s, or with %s", ls.spec.what, at.HostPort(), ls.spec.flag, ls.spec.flag, ls.spec.example, key)
 	case err != nil:
-		return fmt.Errorf("the REST API's address %s (--rest or %s): %w", at.HostPort(), key, err)
+		return fmt.Errorf("%s's address %s (%s or %s): %w", ls.spec.what, at.HostPort(), ls.spec.flag, key, err)
 	}
 	if secure != nil {
 		c := secure.ListenerTLS()
@@ -136,7 +176,7 @@ func ofThisMachine(host string) bool {
 // advertise settles where other workers, and clients, find this API: at the first listener of the
 // wanted scheme unless host or port are given.
 func (ls *Listeners) advertise() error {
-	scheme := ls.worker.AdvertisedScheme
+	scheme := ls.spec.scheme
 	if scheme == "" {
 		scheme = "https"
 		for _, l := range ls.list {
@@ -153,7 +193,7 @@ func (ls *Listeners) advertise() error {
 		}
 	}
 	if at == nil {
-		return fmt.Errorf("rest.advertised.listener=%s: listeners names no %s listener; add one, or advertise another", scheme, scheme)
+		return fmt.Errorf("%s=%s: listeners names no %s listener; add one, or advertise another", ls.spec.schemeKey, scheme, scheme)
 	}
 	host, port, err := net.SplitHostPort(at.String())
 	if err != nil {
@@ -162,14 +202,14 @@ func (ls *Listeners) advertise() error {
 	// All addresses together are none that anybody could call, and would be the same on every machine.
 	if ip := net.ParseIP(host); ip.IsUnspecified() {
 		if host, err = os.Hostname(); err != nil {
-			return fmt.Errorf("find this machine's name for the advertised address: %w; set rest.advertised.host.name", err)
+			return fmt.Errorf("find this machine's name for the advertised address: %w; set %s", err, ls.spec.hostKey)
 		}
 	}
-	if ls.worker.AdvertisedHost != "" {
-		host = ls.worker.AdvertisedHost
+	if ls.spec.host != "" {
+		host = ls.spec.host
 	}
-	if ls.worker.AdvertisedPort != 0 {
-		port = strconv.Itoa(ls.worker.AdvertisedPort)
+	if ls.spec.port != 0 {
+		port = strconv.Itoa(ls.spec.port)
 	}
 	ls.names = []string{strings.ToLower(host)}
 	ls.advertised = (&url.URL{Scheme: scheme, Host: net.JoinHostPort(host, port), Path: "/"}).String()
@@ -203,6 +243,16 @@ func (ls *Listeners) Serve(ctx context.Context, c Config) error {
 		c := c
 		c.Part, c.CheckHost, c.AllowedHosts, c.REST, c.Users = l.only, l.loopback && ls.users == nil, ls.names, ls.worker, ls.users
 		g.Go(func() error { return New(c).Serve(ctx, l) })
+	}
+	return g.Wait()
+}
+
+// ServeHandler is Serve for another API than Connect's.
+func (ls *Listeners) ServeHandler(ctx context.Context, h http.Handler) error {
+	g, ctx := errgroup.WithContext(ctx)
+	for _, l := range ls.list {
+		gate := Gate{AllowedHosts: ls.names, CheckHost: l.loopback && ls.users == nil, REST: ls.worker, Users: ls.users}
+		g.Go(func() error { return serveOn(ctx, l, gate.Guard(h), ls.lg) })
 	}
 	return g.Wait()
 }

@@ -9,7 +9,7 @@ import (
 func (s *Server) loggers(*http.Request) (any, error) { return s.herder.Loggers(), nil }
 
 func (s *Server) logger(r *http.Request) (any, error) {
-	name, err := param(r, "logger")
+	name, err := Param(r, "logger")
 	if err != nil {
 		return nil, err
 	}
@@ -22,7 +22,7 @@ type levelRequest struct {
 }
 
 func (s *Server) putLogger(r *http.Request) (any, error) {
-	name, err := param(r, "logger")
+	name, err := Param(r, "logger")
 	if err != nil {
 		return nil, err
 	}

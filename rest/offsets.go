@@ -11,7 +11,7 @@ import (
 )
 
 func (s *Server) connectorOffsets(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ type messageBody struct {
 const maxOffsets = 10_000
 
 func (s *Server) alterOffsets(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (s *Server) alterOffsets(r *http.Request) (any, error) {
 }
 
 func (s *Server) resetOffsets(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ func (s *Server) plugins(r *http.Request) (any, error) {
 }
 
 func (s *Server) pluginConfig(r *http.Request) (any, error) {
-	name, err := param(r, "plugin")
+	name, err := Param(r, "plugin")
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (s *Server) pluginConfig(r *http.Request) (any, error) {
 }
 
 func (s *Server) validate(r *http.Request) (any, error) {
-	name, err := param(r, "plugin")
+	name, err := Param(r, "plugin")
 	if err != nil {
 		return nil, err
 	}

@@ -118,7 +118,7 @@ var pathParams = map[string]string{
 // routes serve the operations.
 func (s *Server) routes(ops []op) *chi.Mux {
 	r := chi.NewRouter()
-	r.Use(escapedPath, trailingSlash, options(r), acceptsJSON(r))
+	r.Use(EscapedPath, TrailingSlash, options(r), acceptsJSON(r))
 	r.NotFound(func(w http.ResponseWriter, _ *http.Request) { writeError(w, httpError(http.StatusNotFound)) })
 	r.MethodNotAllowed(func(w http.ResponseWriter, _ *http.Request) { writeError(w, httpError(http.StatusMethodNotAllowed)) })
 	for _, o := range ops {

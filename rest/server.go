@@ -43,7 +43,7 @@ type Server struct {
 	mux         *chi.Mux
 	kafka       string                 // address of the log
 	description func() ([]byte, error) // made when somebody asks for it
-	bodies      atomic.Int64           // bytes of bodies in memory, beyond what each has free
+	bodies      Bodies
 	http.Handler
 }
 
@@ -68,10 +68,12 @@ const (
 
 // Serve answers requests on l until ctx ends, then finishes those under way within
 // a few seconds. It closes l, and returns nil when ctx ended.
-func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+func (s *Server) Serve(ctx context.Context, l net.Listener) error { return serveOn(ctx, l, s, s.lg) }
+
+func serveOn(ctx context.Context, l net.Listener, h http.Handler, lg *slog.Logger) error {
 	srv := &http.Server{
-		Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
-		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(s.lg.Handler(), slog.LevelDebug),
+		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute, IdleTimeout: 2 * time.Minute,
+		MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(lg.Handler(), slog.LevelDebug),
 		BaseContext: func(net.Listener) context.Context { return context.WithoutCancel(ctx) },
 	}
 	var open atomic.Int64

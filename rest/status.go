@@ -9,7 +9,7 @@ import (
 )
 
 func (s *Server) connectorStatus(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}

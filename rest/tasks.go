@@ -8,7 +8,7 @@ import (
 )
 
 func (s *Server) tasks(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}
@@ -22,11 +22,11 @@ func (s *Server) tasks(r *http.Request) (any, error) {
 // taskID is the task that the path names. A number that is none is a path that does
 // not exist, as in Connect.
 func taskID(r *http.Request) (runtime.TaskID, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return runtime.TaskID{}, err
 	}
-	text, err := param(r, "task")
+	text, err := Param(r, "task")
 	if err != nil {
 		return runtime.TaskID{}, err
 	}

@@ -8,7 +8,7 @@ type topicsBody struct {
 }
 
 func (s *Server) topics(r *http.Request) (any, error) {
-	name, err := param(r, "name")
+	name, err := Param(r, "name")
 	if err != nil {
 		return nil, err
 	}

@@ -56,7 +56,7 @@ var workerDef = config.Define(groupID, configTopic, configReplication, offsetTop
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
 	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
 	offsetFile, flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, tasksLimit, fileRoots).
-	Merge(restDef).Merge(logDef).Merge(clusterDef).Merge(watchDef).
+	Merge(restDef).Merge(registryDef).Merge(logDef).Merge(clusterDef).Merge(watchDef).
 	Ignoring(map[string]string{
 		"plugin.path":               "plugins are part of the binary",
 		"plugin.discovery":          "plugins are part of the binary",
@@ -108,6 +108,7 @@ type WorkerConfig struct {
 	MetricTopics                                  bool // the log's metrics by topic, too
 	FileRoots                                     []string
 	REST                                          RESTConfig
+	Registry                                      RegistryConfig
 	Log                                           LogConfig
 	Cluster                                       ClusterConfig
 	Properties                                    map[string]string // everything as given
@@ -136,7 +137,7 @@ type InternalTopic struct {
 func StandaloneDefaults() map[string]string {
 	return map[string]string{
 		groupID.Name: "millrace", configTopic.Name: "connect-configs", offsetTopic.Name: "connect-offsets", statusTopic.Name: "connect-status",
-		configReplication.Name: "1", offsetReplication.Name: "1", statusReplication.Name: "1", offsetPartitions.Name: "1", statusPartitions.Name: "1",
+		configReplication.Name: "1", offsetReplication.Name: "1", statusReplication.Name: "1", registryReplication.Name: "1", offsetPartitions.Name: "1", statusPartitions.Name: "1",
 		keyConverter.Name: "org.apache.kafka.connect.json.JsonConverter", "key.converter.schemas.enable": "false",
 		valueConverter.Name: "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false",
 		rebalanceDelay.Name: "0", flushInterval.Name: "1000", exactlyOnce.Name: "enabled",
@@ -184,6 +185,8 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 	var restErrs []*config.Error
 	c.REST, restErrs = parseREST(v)
 	errs = append(errs, restErrs...)
+	c.Registry, wrong = parseRegistry(v)
+	errs = append(errs, wrong...)
 	if len(errs) == 0 && c.Heartbeat >= c.SessionTimeout {
 		errs = append(errs, heartbeat.Errorf(v, "must be shorter than session.timeout.ms (%d); a third of it is usual", c.SessionTimeout.Milliseconds()))
 	}

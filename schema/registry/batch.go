@@ -430,12 +430,6 @@ func (b *Batch) known(name, context string, cand *candidate, id, wanted int32) (
 func (b *Batch) put(name, context string, number, id int32, cand *candidate, deleted []*version) error {
 	r, ids := b.r, b.idsOf(context)
 	c := r.contexts[context]
-	if context != DefaultContext && !b.contexts[context] && (c == nil || !c.known) {
-		b.contexts[context] = true
-		if err := b.add(record(contextKey(context), contextValue{tenant, context})); err != nil {
-			return err
-		}
-	}
 	var holders []*version
 	if c != nil && id >= 0 {
 		holders = c.byID[id]
@@ -455,8 +449,15 @@ func (b *Batch) put(name, context string, number, id int32, cand *candidate, del
 		}
 		id = ids.max + 1
 	}
+	// From here on nothing fails: a batch that others share holds a registration as a whole or not at all.
 	ids.max, ids.byGUID[cand.guid] = max(ids.max, id), id
 	cand.id = id
+	if context != DefaultContext && !b.contexts[context] && (c == nil || !c.known) {
+		b.contexts[context] = true
+		if err := b.add(record(contextKey(context), contextValue{tenant, context})); err != nil {
+			return err
+		}
+	}
 	for _, v := range deleted {
 		// A deleted version of the same schema gives way to the new one, unless another schema needs it.
 		if v.id == id && v.number < number && len(r.referencedBy(SubjectVersion{name, v.number}, true)) == 0 {
