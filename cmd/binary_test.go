@@ -88,7 +88,7 @@ type runs struct {
 func newRuns(t testing.TB, args ...string) *runs {
 	t.Helper()
 	dir := t.TempDir()
-	return &runs{dir: dir, args: append([]string{"standalone", "--data", filepath.Join(dir, "data"), "--rest", freeAddr(t), "--kafka", freeAddr(t)}, args...)}
+	return &runs{dir: dir, args: append([]string{"standalone", "--data", filepath.Join(dir, "data"), "--rest", freeAddr(t), "--kafka", freeAddr(t), "--registry", "127.0.0.1:0"}, args...)}
 }
 
 // freeAddr is an address of this machine with a port that nobody uses now.

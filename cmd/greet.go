@@ -16,7 +16,7 @@ import (
 
 // greet tells what runs and what to do next: for people on a terminal, else as one
 // line of the log.
-func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, on *rest.Listeners, isNew bool, worker runtime.WorkerConfig) {
+func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, on *rest.Listeners, schemas *registryServer, isNew bool, worker runtime.WorkerConfig) {
 	took, rss := time.Since(processStart()).Round(time.Millisecond), residentMiB()
 	names, err := h.Connectors(ctx)
 	if err != nil {
@@ -24,7 +24,7 @@ func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, on *r
 	}
 	kafka, api := l.Addr(), on.URL()
 	if !isTerminal(os.Stdout) {
-		s.lg.Info("ready", "version", version, "after", took, "resident_mib", rss, "rest", api, "kafka", kafka,
+		s.lg.Info("ready", "version", version, "after", took, "resident_mib", rss, "rest", api, "kafka", kafka, "registry", schemas.url(),
 			"cluster", h.ClusterID(), "connectors", len(names), "data", s.data)
 		return
 	}
@@ -33,7 +33,7 @@ func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, on *r
 		age = "new"
 	}
 	fmt.Fprintf(s.out, "Millrace %s ready in %v, %d MiB      data %s (%s)      Ctrl-C stops\n", version, took, rss, s.data, age)
-	fmt.Fprintf(s.out, "  REST   %s      Kafka  %s\n", api, orNone(kafka))
+	fmt.Fprintf(s.out, "  REST   %s      Registry  %s      Kafka  %s\n", api, orNone(schemas.url()), orNone(kafka))
 	switch {
 	case on.Loopback() && s.kafkaIsLocal(worker):
 		fmt.Fprintln(s.out, "  Open to this machine only, no sign-in.")

@@ -31,6 +31,7 @@ type standalone struct {
 	data       string
 	rest       string
 	kafka      string
+	registry   string
 	fileRoots  []string
 	settings   []string // --config K=V
 	plugins    []plugin.Plugin
@@ -49,7 +50,7 @@ func standaloneCommand(plugins []plugin.Plugin) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "standalone [worker.properties] [connector file …]",
 		Short: "Run a worker with a log of its own, or on a Kafka cluster",
-		Long: "Runs a worker: connectors, their REST API and, unless the worker's properties name a cluster with\n" +
+		Long: "Runs a worker: connectors, their REST API, a schema registry and, unless the worker's properties name a cluster with\n" +
 			"bootstrap.servers, an embedded log that speaks the Kafka protocol. Files on the command line are a Connect\n" +
 			"worker's properties and connectors (.properties or .json), which are stored at every start.",
 		Example: "  millrace standalone\n  millrace standalone --data /var/lib/millrace worker.properties shop.json",
@@ -69,6 +70,7 @@ func standaloneCommand(plugins []plugin.Plugin) *cobra.Command {
 	f.StringVar(&s.data, "data", "millrace-data", "folder that keeps everything: the log and, in its folder files, what file connectors may use")
 	f.StringVar(&s.rest, "rest", "127.0.0.1:8083", "address of the REST API")
 	f.StringVar(&s.kafka, "kafka", "127.0.0.1:9092", "address at which the embedded log speaks the Kafka protocol, HOST:PORT or as in log.listeners; none for no port")
+	f.StringVar(&s.registry, "registry", "127.0.0.1:8081", "address of the schema registry; none for none")
 	f.StringArrayVar(&s.fileRoots, "file-root", nil, "folder whose files connectors may open; repeatable, / for all (default: the working directory and DATA/files)")
 	f.StringArrayVar(&s.settings, "config", nil, "a worker setting, key=value; repeatable, goes before the file's")
 	return c
@@ -133,6 +135,11 @@ func (s *standalone) run(ctx context.Context) (err error) {
 		return err
 	}
 	defer api.Close()
+	schemas, err := listenRegistry(worker, s.lg)
+	if err != nil {
+		return err
+	}
+	defer schemas.close()
 
 	offline := make(chan error, 1)
 	logConfig, err := s.logConfig(worker, func(err error) { offline <- err })
@@ -145,6 +152,12 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
 
+	endRegistry, err := schemas.open(ctx, l, worker, s.lg)
+	if err != nil {
+		return stopped(ctx, err)
+	}
+	defer func() { err = errors.Join(err, endRegistry()) }()
+
 	h, err := herder.Open(ctx, herder.Config{Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: s.lg, Levels: s.levels,
 		AdvertisedURL: api.Advertised(), Providers: loaded.Providers})
 	if err != nil {
@@ -155,18 +168,19 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	serving := make(chan error, 1)
 	serveCtx, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg, Metrics: metricsHandler(s.lg, h.Collector(), l.Collector(worker.MetricTopics)), Kafka: cmp.Or(l.Addr(), strings.TrimSpace(s.worker["bootstrap.servers"]))})
+		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg, Metrics: metricsHandler(s.lg, append(schemas.collectors(), h.Collector(), l.Collector(worker.MetricTopics))...), Kafka: cmp.Or(l.Addr(), strings.TrimSpace(s.worker["bootstrap.servers"])), Registry: schemas.url()})
 	}()
 	defer func() { endServing(); err = errors.Join(err, <-serving) }()
 
 	select {
 	case <-h.Ready():
+		schemas.settled(ctx)
 	case err := <-h.Failed():
 		return err
 	case <-ctx.Done():
 		return nil
 	}
-	s.greet(ctx, h, l, api, isNew, worker)
+	s.greet(ctx, h, l, api, schemas, isNew, worker)
 	if err := s.putConnectors(ctx, h); err != nil {
 		return stopped(ctx, err)
 	}

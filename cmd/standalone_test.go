@@ -246,7 +246,7 @@ func TestASettingWithoutEffectIsToldOnce(t *testing.T) {
 func TestASecondProcessOnTheSameDataIsRefused(t *testing.T) {
 	r := newRuns(t)
 	r.start(t)
-	second := &runs{dir: r.dir, args: []string{"standalone", "--data", filepath.Join(r.dir, "data"), "--rest", "127.0.0.1:0", "--kafka", "127.0.0.1:0"}}
+	second := &runs{dir: r.dir, args: []string{"standalone", "--data", filepath.Join(r.dir, "data"), "--rest", "127.0.0.1:0", "--kafka", "127.0.0.1:0", "--registry", "127.0.0.1:0"}}
 	status, said := second.fails(t)
 	if status != 1 || !strings.Contains(said, filepath.Join(r.dir, "data")) {
 		t.Errorf("exit status %d, want 1 and the folder named:\n%s", status, said)

@@ -66,10 +66,17 @@ func (s *standalone) properties() (map[string]string, error) {
 			"group.id": group, "config.storage.topic": group + "-configs", "offset.storage.topic": group + "-offsets",
 			"status.storage.topic": group + "-status", "offset.flush.interval.ms": "60000", "exactly.once.source.support": "disabled",
 			"config.storage.replication.factor": "-1", "offset.storage.replication.factor": "-1", "status.storage.replication.factor": "-1",
+			"schema.registry.kafkastore.topic.replication.factor": "-1",
 		})
 	}
 	if _, given := s.worker["listeners"]; !given || s.flagGiven("rest") {
 		s.worker["listeners"] = "http://" + s.rest
+	}
+	if _, given := s.worker["schema.registry.listeners"]; !given || s.flagGiven("registry") {
+		s.worker["schema.registry.listeners"] = s.registry
+		if s.registry != "none" {
+			s.worker["schema.registry.listeners"] = "http://" + s.registry
+		}
 	}
 	if _, given := s.worker["log.listeners"]; !given || s.flagGiven("kafka") {
 		s.worker["log.listeners"] = s.kafka
@@ -97,7 +104,10 @@ func (s *standalone) printWorkerProperties() error {
 	maps.DeleteFunc(p, func(k, _ string) bool {
 		return k == "listeners" || k == "offset.storage.file.filename" || strings.HasPrefix(k, "log.") || strings.HasPrefix(k, "rest.advertised.")
 	})
-	fmt.Fprintln(s.out, "# A second worker of this group. Give it a REST address of its own: millrace standalone --data OTHER --rest 127.0.0.1:8084 THIS-FILE")
+	// Two cannot listen at one address, and what the first one's registry answers every other would.
+	p["schema.registry.listeners"] = "none"
+	fmt.Fprintln(s.out, "# A second worker of this group. Give it a REST address of its own, and one of the schema registry if it shall have one:")
+	fmt.Fprintln(s.out, "# millrace standalone --data OTHER --rest 127.0.0.1:8084 --registry 127.0.0.1:8082 THIS-FILE")
 	for _, k := range slices.Sorted(maps.Keys(p)) {
 		value := strings.NewReplacer(`\`, `\\`, "\n", `\n`).Replace(p[k])
 		if _, err := fmt.Fprintf(s.out, "%s=%s\n", k, value); err != nil {

@@ -18,13 +18,14 @@ type rootBody struct {
 	Version   string `json:"version"`
 	Commit    string `json:"commit"`
 	ClusterID string `json:"kafka_cluster_id"`
-	Kafka     string `json:"kafka,omitempty"` // with ?detail=full, where the log listens
+	Kafka     string `json:"kafka,omitempty"`    // with ?detail=full, where the log listens
+	Registry  string `json:"registry,omitempty"` // with ?detail=full, where the schema registry does
 }
 
 func (s *Server) root(r *http.Request) (any, error) {
 	b := rootBody{Version: schema.ConnectVersion, Commit: commit, ClusterID: s.herder.ClusterID()}
 	if detailed(r) {
-		b.Kafka = s.kafka
+		b.Kafka, b.Registry = s.kafka, s.registry
 	}
 	return b, nil
 }

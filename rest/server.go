@@ -26,7 +26,9 @@ type Config struct {
 	// Kafka is where clients reach the log, host:port with commas between; empty: nowhere.
 	// GET /?detail=full tells it, so that a command line needs one address.
 	Kafka string
-	Part  Part // which routes are served
+	// Registry is where this worker's schema registry is; empty: it has none. GET /?detail=full tells it, too.
+	Registry string
+	Part     Part // which routes are served
 	// REST is what the worker's settings say of pages of other origins and of headers.
 	REST runtime.RESTConfig
 	// Users must sign in. Nil: nobody must.
@@ -42,6 +44,7 @@ type Server struct {
 	metrics     http.Handler
 	mux         *chi.Mux
 	kafka       string                 // address of the log
+	registry    string                 // of the schema registry
 	description func() ([]byte, error) // made when somebody asks for it
 	bodies      Bodies
 	http.Handler
@@ -49,7 +52,7 @@ type Server struct {
 
 // New makes a Server.
 func New(c Config) *Server {
-	s := &Server{herder: c.Herder, lg: c.Log, metrics: c.Metrics, kafka: c.Kafka}
+	s := &Server{herder: c.Herder, lg: c.Log, metrics: c.Metrics, kafka: c.Kafka, registry: c.Registry}
 	ops := s.ops()
 	s.description = sync.OnceValues(func() ([]byte, error) { return describeAPI(ops) })
 	s.mux = s.routes(ops)

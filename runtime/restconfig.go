@@ -110,6 +110,22 @@ func (c RESTConfig) TLS(admin bool, lg *slog.Logger) (*javatls.Material, error) 
 	return m, nil
 }
 
+// ClientTLS is what a client of this worker's own trusts and shows when it calls another worker's https listener: as the listeners' own
+// settings say, nil where there are none.
+func (c RESTConfig) ClientTLS(lg *slog.Logger) (*javatls.Material, error) {
+	keys := sharedTLS
+	if restTLS.Given(c.raw) {
+		keys = restTLS
+	} else if !sharedTLS.Given(c.raw) {
+		return nil, nil
+	}
+	m, errs := keys.ReadClient(c.raw, nil, lg)
+	if len(errs) > 0 {
+		return nil, wrongKeys(errs)
+	}
+	return m, nil
+}
+
 // ListenerAddr is one address of Connect's listeners settings.
 type ListenerAddr struct {
 	Scheme string // http or https

@@ -4,4 +4,5 @@ package schema
 const (
 	ConnectVersion  = "4.3.1"
 	DebeziumVersion = "3.6.1.Final"
+	RegistryVersion = "8.0.0"
 )

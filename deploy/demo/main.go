@@ -262,7 +262,7 @@ func (d *demo) shop(ctx context.Context) (*pgx.Conn, error) {
 func (d *demo) start(ctx context.Context) error {
 	d.heading("Millrace")
 	var err error
-	d.millrace, err = drive.Start(ctx, drive.Options{Bin: d.bin, Dir: filepath.Join(d.dir, "millrace"), RESTPort: 8083, KafkaPort: 9092,
+	d.millrace, err = drive.Start(ctx, drive.Options{Bin: d.bin, Dir: filepath.Join(d.dir, "millrace"), RESTPort: 8083, KafkaPort: 9092, RegistryPort: 8081,
 		Args: []string{"--file-root", filepath.Join(d.dir, "files")}})
 	if err != nil {
 		return err

@@ -21,9 +21,10 @@ import (
 // Millrace is a running `millrace standalone`.
 type Millrace struct {
 	*run.Server
-	REST  string // http://127.0.0.1:PORT
-	Kafka string // 127.0.0.1:PORT
-	Args  []string
+	REST     string // http://127.0.0.1:PORT
+	Kafka    string // 127.0.0.1:PORT
+	Registry string // http://127.0.0.1:PORT
+	Args     []string
 	// Took is the time from its start to the first answer of REST.
 	Took time.Duration
 }
@@ -32,9 +33,9 @@ type Millrace struct {
 type Options struct {
 	Bin string // the binary
 	Dir string // its folder: data, files, and what it prints in millrace.log; Close removes it
-	// RESTPort and KafkaPort are taken when they are free; zero means any.
-	RESTPort, KafkaPort int
-	Args                []string // more of its command line
+	// RESTPort, KafkaPort and RegistryPort are taken when they are free; zero means any.
+	RESTPort, KafkaPort, RegistryPort int
+	Args                              []string // more of its command line
 }
 
 // Start starts Millrace and waits until REST answers.
@@ -44,7 +45,7 @@ func Start(ctx context.Context, o Options) (*Millrace, error) {
 		return nil, err
 	}
 	var ports []*run.Port
-	for _, preferred := range []int{o.RESTPort, o.KafkaPort} {
+	for _, preferred := range []int{o.RESTPort, o.KafkaPort, o.RegistryPort} {
 		var want []int
 		if preferred != 0 {
 			want = append(want, preferred)
@@ -55,8 +56,8 @@ func Start(ctx context.Context, o Options) (*Millrace, error) {
 		}
 		ports = append(ports, p)
 	}
-	m := &Millrace{REST: "http://" + ports[0].Addr(), Kafka: ports[1].Addr()}
-	m.Args = append([]string{"standalone", "--data", filepath.Join(o.Dir, "data"), "--rest", ports[0].Addr(), "--kafka", ports[1].Addr()}, o.Args...)
+	m := &Millrace{REST: "http://" + ports[0].Addr(), Kafka: ports[1].Addr(), Registry: "http://" + ports[2].Addr()}
+	m.Args = append([]string{"standalone", "--data", filepath.Join(o.Dir, "data"), "--rest", ports[0].Addr(), "--kafka", ports[1].Addr(), "--registry", ports[2].Addr()}, o.Args...)
 	var began time.Time
 	command := func() *exec.Cmd {
 		cmd := exec.Command(bin, m.Args...)
