@@ -114,4 +114,3 @@ func registryClient(c runtime.RESTConfig, lg *slog.Logger) (*http.Client, error)
 }
 
 var _ restregistry.Instance = (*registry.Instance)(nil)
-
