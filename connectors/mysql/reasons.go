@@ -64,7 +64,7 @@ const (
 	erServerShutdown, erQueryInterrupted, erLockWaitTimeout, erDeadlock           = 1053, 1317, 1205, 1213
 	erBinlogFatal, erKilled, erNewAbort, erNetReadTimeout, erNetWriteTimeout      = 1236, 3169, 1152, 1159, 1161
 	erAccessDeniedNoPassword, erAuthPlugin, erMustChangePassword, erLockTimeout   = 1698, 1251, 1820, 3572
-	erQueryTimeout, erStatementTimeout, erOptionPreventsStatement                 = 3024, 1969, 1290
+	erQueryTimeout, erStatementTimeout, erOptionPreventsStatement, erSameServerID = 3024, 1969, 1290, 4052
 )
 
 // errorCode is the number of a server's error, or 0.
@@ -94,6 +94,8 @@ func (s *settings) classify(err error, doing string) error {
 		return fail(reasonLogin, "")
 	case erDBAccessDenied, erSpecificAccessDenied, erTableAccessDenied, erColumnAccessDenied:
 		return fail(reasonRights, "")
+	case erSameServerID:
+		return fail(reasonServerID, "")
 	case erBinlogFatal:
 		text := err.Error()
 		switch {

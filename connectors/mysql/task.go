@@ -119,6 +119,14 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 	for broken := 0; ; {
 		began := time.Now()
 		established, err := t.stream(ctx, queue, &pos)
+		if f := connectors.FailureOf(err); f != nil && f.Reason == reasonLogLost && t.s.snapshotMode == "when_needed" && ctx.Err() == nil {
+			// MariaDB says it only now.
+			t.lg.Warn("the position is lost, and snapshot.mode=when_needed: a new snapshot is taken", "error", err)
+			if pos, err = t.anew(ctx, queue); err != nil {
+				return err
+			}
+			continue
+		}
 		if ctx.Err() != nil || !established || !connectors.IsRetriable(err) {
 			return err
 		}
@@ -171,6 +179,16 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue, pos position, have
 	if !pause(ctx, s.snapshotDelay) {
 		return pos, ctx.Err()
 	}
+	return t.snapshot(ctx, queue, ss)
+}
+
+// anew takes a snapshot where a position was lost.
+func (t *task) anew(ctx context.Context, queue *cdc.Queue) (position, error) {
+	ss, err := t.s.open(ctx, t.cc.Files)
+	if err != nil {
+		return position{}, err
+	}
+	defer ss.close()
 	return t.snapshot(ctx, queue, ss)
 }
 
