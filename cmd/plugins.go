@@ -6,6 +6,7 @@ import (
 	"millrace/connectors/mysql"
 	"millrace/connectors/postgres"
 	"millrace/runtime/provider"
+	"millrace/schema/avro/avroconverter"
 	"millrace/schema/converters"
 	"millrace/schema/plugin"
 	"millrace/transforms"
@@ -16,7 +17,7 @@ import (
 // appends to them: see the package's documentation.
 func Plugins() []plugin.Plugin {
 	list := []plugin.Plugin{postgres.Source, mysql.Source, mysql.MariaDB, file.Source, file.Sink, elasticsearch.Sink}
-	for _, p := range converters.All() {
+	for _, p := range append(converters.All(), avroconverter.Plugin) {
 		list = append(list, p)
 	}
 	for _, p := range append(transforms.All(), debezium.All()...) {

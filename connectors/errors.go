@@ -92,6 +92,10 @@ func RetryOf(err error) Retry {
 			if e.Reason != nil && e.Reason.Retry != RetryUnknown {
 				return e.Reason.Retry
 			}
+		case interface{ MayPass() bool }: // of those below, who do not know this package
+			if e.MayPass() {
+				return RetryHelps
+			}
 		case interface{ Unwrap() []error }:
 			for _, one := range e.Unwrap() {
 				if r := RetryOf(one); r != RetryUnknown {

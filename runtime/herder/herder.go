@@ -38,6 +38,8 @@ type Config struct {
 	AdvertisedURL string
 	// Providers put values in the place of variables in configurations; nil: there are none.
 	Providers *provider.Set
+	// Registry is the address of this process's own schema registry, for converters that name none; empty: it has none.
+	Registry string
 }
 
 // A Herder is this process's part of the group of workers. It implements what the
@@ -180,7 +182,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 		return nil, fmt.Errorf("client of the group of workers: %w", err)
 	}
 	h.worker = worker.New(worker.Config{
-		Log: c.Log, Plugins: c.Plugins, Worker: c.Worker, Files: c.Files, Offsets: h.offsets, Logger: h.lg, Used: h.topicUsed, Providers: c.Providers, Expires: h.expires, Forgotten: &h.statuses.Forgotten,
+		Log: c.Log, Plugins: c.Plugins, Worker: c.Worker, Files: c.Files, Offsets: h.offsets, Logger: h.lg, Used: h.topicUsed, Providers: c.Providers, Expires: h.expires, Forgotten: &h.statuses.Forgotten, Registry: c.Registry,
 	})
 	h.validator = &settings.Validator{Plugins: c.Plugins, Worker: c.Worker, Providers: c.Providers, Context: func(name string) connectors.Context { return h.worker.Context(name, -1) },
 		ExactlyOnce: c.Worker.ExactlyOnceSources()}

@@ -25,7 +25,7 @@ func Plugins(p *runtime.Plugins, connectorsOnly bool) []runtime.PluginInfo {
 
 func converterKinds(p *runtime.Plugins) (values, headers []runtime.PluginInfo) {
 	for _, c := range p.Converters.All() {
-		if c.New != nil {
+		if c.New != nil || c.NewIn != nil {
 			values = append(values, list([]plugin.Plugin{c}, "converter")...)
 		}
 		if c.NewHeader != nil {

@@ -45,6 +45,8 @@ type Config struct {
 	Expires func(id runtime.TaskID, after time.Duration)
 	// Used is called when a task uses a topic for the first time.
 	Used func(u store.TopicUse)
+	// Registry is the address of this process's own schema registry, for converters that name none; empty: it has none.
+	Registry string
 	// Forgotten moves when topic uses are forgotten: tasks tell them anew. May be nil.
 	Forgotten *atomic.Int64
 }
@@ -598,8 +600,12 @@ func (w *Worker) shaper(v config.Values, conf map[string]string, op *tolerance.O
 	if err != nil {
 		return nil, err
 	}
+	env := converters.Env{Registry: w.cfg.Registry}
+	if w.cfg.Files != nil {
+		env.Check = w.cfg.Files.Check
+	}
 	sh.keyClass = settings.ClassOf(key.Info)
-	if sh.key, errs = key.Make(raw, true); len(errs) > 0 {
+	if sh.key, errs = key.MakeIn(env, raw, true); len(errs) > 0 {
 		return nil, fmt.Errorf("key.converter: %w", wrong(errs))
 	}
 	value, raw, err := find("value", settings.ValueConverter, w.cfg.Worker.ValueConverter)
@@ -607,7 +613,7 @@ func (w *Worker) shaper(v config.Values, conf map[string]string, op *tolerance.O
 		return nil, err
 	}
 	sh.valueClass = settings.ClassOf(value.Info)
-	if sh.value, errs = value.Make(raw, false); len(errs) > 0 {
+	if sh.value, errs = value.MakeIn(env, raw, false); len(errs) > 0 {
 		return nil, fmt.Errorf("value.converter: %w", wrong(errs))
 	}
 	header, raw, err := find("header", settings.HeaderConverter, w.cfg.Worker.HeaderConverter)
