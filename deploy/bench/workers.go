@@ -114,7 +114,7 @@ func (b *bench) post(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, kafka.Close()) }()
-	connect, err := run.Connect(ctx, filepath.Join(b.dir, "connect"), kafka.Addr, "")
+	connect, err := run.Connect(ctx, filepath.Join(b.dir, "connect"), kafka.Addr, run.ConnectOptions{})
 	if err != nil {
 		return err
 	}

@@ -63,3 +63,17 @@ func ElasticsearchOwn(t testing.TB, settings string) *SearchServer {
 	})
 	return &SearchServer{URL: "http://" + c.server.Addr, Control: c}
 }
+
+// A ConnectServer is a distributed worker of Apache Kafka Connect 4.3.
+type ConnectServer struct {
+	// URL is the address of its REST interface, http://127.0.0.1:PORT.
+	URL string
+	*Control
+}
+
+// Connect is a worker for this test alone, on a Kafka, with its file connectors and what o asks for.
+func Connect(t testing.TB, bootstrap string, o run.ConnectOptions) *ConnectServer {
+	t.Helper()
+	c := own(t, "connect", func(ctx context.Context, dir string) (*run.Server, error) { return run.Connect(ctx, dir, bootstrap, o) })
+	return &ConnectServer{URL: "http://" + c.server.Addr, Control: c}
+}

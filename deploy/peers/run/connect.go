@@ -9,9 +9,12 @@ import (
 	"strconv"
 )
 
-// Connect starts a distributed worker of Apache Kafka Connect with its file connectors, against the brokers. settings are
-// further lines of the worker's properties.
-func Connect(ctx context.Context, dir, bootstrap, settings string) (*Server, error) {
+// ConnectOptions say how a worker differs: Settings are further lines of its properties; Debezium is "postgres" or
+// "mysql" for that connector of Debezium beside the file connectors.
+type ConnectOptions struct{ Settings, Debezium string }
+
+// Connect starts a distributed worker of Apache Kafka Connect with its file connectors, against the brokers.
+func Connect(ctx context.Context, dir, bootstrap string, o ConnectOptions) (*Server, error) {
 	if _, err := Install(ctx, "connect", io.Discard); err != nil {
 		return nil, err
 	}
@@ -21,7 +24,7 @@ func Connect(ctx context.Context, dir, bootstrap, settings string) (*Server, err
 			if err != nil {
 				return nil, err
 			}
-			cmd.Env = append(cmd.Env, "SETTINGS="+settings)
+			cmd.Env = append(cmd.Env, "SETTINGS="+o.Settings, "DEBEZIUM="+o.Debezium)
 			return cmd, nil
 		}
 		s.probe = func(ctx context.Context) error { // a worker that has not joined its group answers nothing but this

@@ -1,0 +1,195 @@
+package cmd_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"millrace/deploy/peers"
+	"millrace/deploy/peers/run"
+)
+
+// A restAPI is a worker's REST interface, ours or the original's.
+type restAPI struct {
+	t   *testing.T
+	url string
+}
+
+// do answers status and body; a worker that rebalances is asked again.
+func (a restAPI) do(method, path string, body any) (int, string) {
+	a.t.Helper()
+	for until := time.Now().Add(time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		var send io.Reader
+		if text, ok := body.(string); ok {
+			send = strings.NewReader(text)
+		} else if body != nil {
+			b, err := json.Marshal(body)
+			if err != nil {
+				a.t.Fatal(err)
+			}
+			send = bytes.NewReader(b)
+		}
+		req, err := http.NewRequest(method, a.url+path, send)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		b, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil {
+			a.t.Fatal(err)
+		}
+		if res.StatusCode != http.StatusConflict && res.StatusCode != http.StatusInternalServerError || time.Now().After(until) {
+			return res.StatusCode, string(b)
+		}
+	}
+}
+
+func (a restAPI) must(method, path string, body any) string {
+	a.t.Helper()
+	code, text := a.do(method, path, body)
+	if code >= 300 {
+		a.t.Fatalf("%s %s: %d %s", method, path, code, text)
+	}
+	return text
+}
+
+// stop stops a connector and answers its offsets, which only then are its last.
+func (a restAPI) stop(name string) string {
+	a.t.Helper()
+	a.must(http.MethodPut, "/connectors/"+name+"/stop", nil)
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		var s struct {
+			Connector struct{ State string }
+			Tasks     []struct{ State string }
+		}
+		text := a.must(http.MethodGet, "/connectors/"+name+"/status", nil)
+		if err := json.Unmarshal([]byte(text), &s); err == nil && s.Connector.State == "STOPPED" && len(s.Tasks) == 0 {
+			return a.must(http.MethodGet, "/connectors/"+name+"/offsets", nil)
+		}
+		if time.Now().After(until) {
+			a.t.Fatalf("%s does not stop: %s", name, text)
+		}
+	}
+}
+
+// TestTakeOverFromDebeziumAndBack: Debezium's own connector on a real Connect captures a table, stops, Millrace goes on with its
+// offsets into the same topics, stops within a transaction, and Debezium goes on again. No change is lost at either
+// hand-over, each key's changes stay in order, and what comes twice is what was under way.
+func TestTakeOverFromDebeziumAndBack(t *testing.T) {
+	if os.Getenv("MILLRACE_SOAK") == "" {
+		t.Skip("starts a JVM with Debezium: run it with MILLRACE_SOAK=1")
+	}
+	pg, kafka := peers.Postgres(t), peers.Kafka(t)
+	peers.Kcat(t)
+	connect := restAPI{t, peers.Connect(t, kafka.Addr, run.ConnectOptions{Debezium: "postgres", Settings: "offset.flush.interval.ms=200\n"}).URL}
+	prefix := peers.Unique(t, "shop")
+	db := pg.NewDatabase(t)
+	pg.Exec(t, db, "CREATE TABLE load (id int PRIMARY KEY, n int NOT NULL, filler text)")
+	l := newLoad(t, pg.Connect(t, db), uint64(time.Now().UnixNano()))
+	if err := l.copyIn(t.Context(), 1000); err != nil {
+		t.Fatal(err)
+	}
+	conf := pgSource(pg, db, "public.load")
+	conf["topic.prefix"], conf["provide.transaction.metadata"] = prefix, "false"
+	conf["key.converter"], conf["value.converter"] = "org.apache.kafka.connect.json.JsonConverter", "org.apache.kafka.connect.json.JsonConverter"
+	conf["key.converter.schemas.enable"], conf["value.converter.schemas.enable"] = "false", "false"
+	topic := prefix + ".public.load"
+	write := func(transactions int) {
+		for range transactions {
+			if err := l.transaction(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	marker := -1
+	wait := func(who string) {
+		t.Helper()
+		if _, err := l.conn.Exec(t.Context(), "INSERT INTO load VALUES ($1, $1, 'marker')", marker); err != nil {
+			t.Fatal(err)
+		}
+		l.history[marker] = []int{marker}
+		want := fmt.Sprintf(`{"id":%d}`, marker)
+		marker--
+		for until := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+			for _, r := range consume(t, kafka.Addr, topic) {
+				if r.Key != nil && *r.Key == want {
+					return
+				}
+			}
+			if time.Now().After(until) {
+				t.Fatalf("%s has not sent the marker %s", who, want)
+			}
+		}
+	}
+	check := func(who string) {
+		t.Helper()
+		records := consume(t, kafka.Addr, topic)
+		seen, events := firstSeen(t, records), 0
+		for id, want := range l.history {
+			if got := seen[id]; fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Fatalf("behind %s, id %d: the topic has %v, want %v", who, id, got, want)
+			}
+			events += len(want)
+		}
+		for _, r := range records {
+			if r.Payload == nil {
+				events++ // a tombstone
+			}
+		}
+		t.Logf("%s: %d records, none lost, %d more than once", who, len(records), len(records)-events)
+	}
+
+	connect.must(http.MethodPut, "/connectors/pg/config", conf)
+	wait("Debezium")
+	write(20)
+	wait("Debezium")
+	offsets := connect.stop("pg")
+	t.Logf("Debezium's offsets: %s", offsets)
+	check("Debezium")
+
+	// Ours, with what was written while nobody read.
+	write(20)
+	r := newRuns(t, "--config", "bootstrap.servers="+kafka.Addr, "--config", "group.id="+prefix, "--config", "exactly.once.source.support=enabled", "--config", "offset.flush.interval.ms=50")
+	p := r.start(t)
+	ours := restAPI{t, p.api}
+	ours.must(http.MethodPost, "/connectors", map[string]any{"name": "pg", "config": conf, "initial_state": "STOPPED"})
+	ours.must(http.MethodPatch, "/connectors/pg/offsets", offsets)
+	ours.must(http.MethodPut, "/connectors/pg/resume", nil)
+	wait("Millrace")
+	check("Millrace")
+	// It stops within a transaction of many rows of one LSN.
+	ours.stop("pg")
+	for range 3 {
+		if err := l.copyIn(t.Context(), 60_000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours.must(http.MethodPut, "/connectors/pg/resume", nil)
+	within := false
+	for until := time.Now().Add(time.Minute); !within && time.Now().Before(until); {
+		within = strings.Contains(ours.must(http.MethodGet, "/connectors/pg/offsets", nil), "lsn_commit_before")
+	}
+	offsets = ours.stop("pg")
+	t.Logf("Millrace's offsets: %s", offsets)
+	if !strings.Contains(offsets, "lsn_commit_before") {
+		t.Log("it was stopped between two transactions this time")
+	}
+
+	write(5)
+	connect.must(http.MethodPatch, "/connectors/pg/offsets", offsets)
+	connect.must(http.MethodPut, "/connectors/pg/resume", nil)
+	wait("Debezium again")
+	check("Debezium again")
+	connect.stop("pg")
+}
