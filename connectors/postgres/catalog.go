@@ -222,6 +222,16 @@ func (c *session) slotState(ctx context.Context) (*slotState, error) {
 	return st, nil
 }
 
+// currentLSN is the end of the server's log: of what it has written, or as a standby
+// replayed.
+func (c *session) currentLSN(ctx context.Context) (lsn, error) {
+	rows, err := c.query(ctx, "SELECT CASE WHEN pg_catalog.pg_is_in_recovery() THEN pg_catalog.pg_last_wal_replay_lsn() ELSE pg_catalog.pg_current_wal_lsn() END")
+	if err != nil {
+		return 0, c.s.classify(err, "ask for the position of the log")
+	}
+	return parseLSN(rows[0][0].text)
+}
+
 // setting is a server setting's value.
 func (c *session) setting(ctx context.Context, name string) (string, error) {
 	rows, err := c.query(ctx, "SHOW "+name)

@@ -454,8 +454,8 @@ func TestSlotIsDroppedOnStop(t *testing.T) {
 	}
 }
 
-// TestInterruptedSnapshotBeginsAgain with the slot that is there already, and neither
-// loses nor repeats what changed meanwhile.
+// TestInterruptedSnapshotBeginsAgain with the slot that is there already, neither loses nor
+// repeats what changed meanwhile, and tells of the rows that were deleted: some were sent.
 func TestInterruptedSnapshotBeginsAgain(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "INSERT INTO t SELECT g, 0 FROM generate_series(1, 20000) g")
@@ -469,14 +469,20 @@ func TestInterruptedSnapshotBeginsAgain(t *testing.T) {
 	}
 	d.exec("UPDATE t SET v = 1 WHERE id <= 100", "DELETE FROM t WHERE id > 19990")
 	r = d.start(conf, store)
-	r.WaitFor("the whole snapshot", func() bool { return r.Count() >= 19990 })
+	r.WaitFor("the whole snapshot", func() bool { return r.Count() >= 20+19990 })
 	d.exec("INSERT INTO t VALUES (30000, 3)")
-	r.WaitFor("the row behind it", func() bool { return r.Count() >= 19991 })
+	r.WaitFor("the row behind it", func() bool { return r.Count() >= 20+19991 })
 	r.Stop()
 	rs := r.Records()
-	if len(rs) != 19991 {
-		t.Fatalf("%d records, want 19990 rows and one insert", len(rs))
+	if len(rs) != 20+19991 {
+		t.Fatalf("%d records, want 10 deletes with tombstones, 19990 rows and one insert", len(rs))
 	}
+	for i, rec := range rs[:20] {
+		if want := []string{"d", "tombstone"}[i%2]; op(rec) != want || rec.Key.Get("id").Int() != int64(19991+i/2) {
+			t.Fatalf("record %d is %s of %s, want %s of a row that was deleted", i, op(rec), text(rec.Key), want)
+		}
+	}
+	rs = rs[20:]
 	for i, rec := range rs[:19990] {
 		if op(rec) != "r" {
 			t.Fatalf("record %d is %s, want a row of the snapshot", i, op(rec))

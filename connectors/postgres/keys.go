@@ -102,15 +102,15 @@ var (
 	keyInternalLegacySnapshotMaxThreads           = cdc.KeyInternalLegacySnapshotMaxThreads
 	keySnapshotModeCustomName                     = cdc.KeySnapshotModeCustomName
 	keySnapshotModeConfigurationBasedSnapshotData = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.data", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based."}
+		Doc: "For snapshot.mode=configuration_based: whether each start reads the captured rows."}
 	keySnapshotModeConfigurationBasedSnapshotSchema = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.schema", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based."}
+		Doc: "For snapshot.mode=configuration_based: whether each start reads the tables' shapes, which it does here in any case."}
 	keySnapshotModeConfigurationBasedStartStream = config.Key[bool]{Name: "snapshot.mode.configuration.based.start.stream", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based."}
+		Doc: "For snapshot.mode=configuration_based: whether changes are read."}
 	keySnapshotModeConfigurationBasedSnapshotOnSchemaError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.schema.error", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based."}
+		Doc: "For snapshot.mode=configuration_based of databases that keep a history of schemas."}
 	keySnapshotModeConfigurationBasedSnapshotOnDataError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.data.error", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based."}
+		Doc: "For snapshot.mode=configuration_based: whether the rows are read again when the slot no longer has what the stored position needs."}
 	keyRetriableRestartConnectorWait           = cdc.KeyRetriableRestartConnectorWait
 	keyQueryFetchSize                          = cdc.KeyQueryFetchSize
 	keyErrorsMaxRetries                        = cdc.KeyErrorsMaxRetries
@@ -141,10 +141,10 @@ var (
 		Doc: "Milliseconds to wait for the locks of snapshot.locking.mode=shared."}
 	keyMemoryManagementSchemasClass = cdc.KeyMemoryManagementSchemasClass
 	keyMemoryManagementTablesClass  = cdc.KeyMemoryManagementTablesClass
-	keySnapshotMode                 = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"initial", "no_data"}, "always", "initial_only", "when_needed", "configuration_based", "custom"), Recommend: cdc.Recommend("initial", "no_data"),
-		Doc: "initial reads all captured rows once, before the changes; no_data reads changes only."}
+	keySnapshotMode                 = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.CheckSnapshotMode(noModes), Recommend: cdc.Recommend(cdc.SnapshotModes...),
+		Doc: "When the captured rows themselves are read: initial, once, before the changes; initial_only, once, and then no changes; always, at every start; no_data (older: never, schema_only), not at all; when_needed, as initial, and again when the slot no longer has what the stored position needs; configuration_based, as the switches snapshot.mode.configuration.based.… say."}
 	keySnapshotIsolationMode = config.Key[string]{Name: "snapshot.isolation.mode", Default: "serializable", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf("serializable", "repeatable_read", "read_committed", "read_uncommitted"), Recommend: cdc.Recommend("serializable", "repeatable_read", "read_committed", "read_uncommitted"),
-		Doc: "Isolation of the snapshot. It is always one repeatable-read transaction, which is at least as strict as each of the values for reading."}
+		Doc: "Isolation of the snapshot's transaction. serializable and repeatable_read: all tables stand exactly where the slot begins (which the server gives to repeatable-read transactions; without a stream behind it, serializable is one). read_committed and read_uncommitted: each table stands where its reading begins, and what changed since the slot's beginning is sent again behind it; so no old row versions are kept for as long as the whole snapshot takes."}
 	keySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"select_all"}, "custom"), Recommend: cdc.Recommend("select_all"),
 		Doc: "How the snapshot's queries are made: select_all."}
 	keySnapshotQueryModeCustomName   = cdc.KeySnapshotQueryModeCustomName

@@ -69,8 +69,11 @@ func (p position) value() schema.Value {
 		v = v.Set(offLastRecord, schema.BoolValue(!p.snapshot)).Set(offLSN, int64Of(p.commit)).
 			Set(offXID, schema.Int64Value(p.xid)).Set(offMicros, schema.Int64Value(p.micros)).
 			Set(offSnapshot, schema.StringValue("INITIAL"))
-		if !p.snapshot {
+		switch {
+		case !p.snapshot:
 			v = v.Set(offCompleted, schema.BoolValue(true))
+		case p.message != "": // of the changes that come before a snapshot which is to be taken again
+			v = v.Set(offCommit, int64Of(p.commit)).Set(offEvents, schema.Int64Value(p.events))
 		}
 		return v.Value()
 	}
@@ -110,6 +113,9 @@ func parsePosition(v schema.Value) (p position, ok bool, err error) {
 	if snap := cdc.Text(v, offSnapshot); snap != "" || cdc.True(v, offSnapshot) {
 		p.snapshot = !cdc.True(v, offCompleted) && !cdc.True(v, offLastRecord)
 		p.message = ""
+		if commit, ok := cdc.Int(v, offCommit); ok && p.snapshot && commit == last { // ours
+			p.events, _ = cdc.Int(v, offEvents)
+		}
 		return p, true, nil
 	}
 	commit, haveCommit := cdc.Int(v, offCommit)

@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"errors"
-	"slices"
 
 	"millrace/connectors"
 	"millrace/connectors/cdc"
@@ -50,20 +49,13 @@ func (t *task) readPreview(ctx context.Context, queue *cdc.Queue) error {
 	if err := s.checkTables(tables, roots); err != nil {
 		return err
 	}
-	if s.snapshotTables != nil {
-		tables = slices.DeleteFunc(slices.Clone(tables), func(ct catalogTable) bool { return !s.snapshotTables.Match(ct.String()) })
-	}
 	if _, err := c.query(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 		return s.classify(err, "begin the preview's transaction")
 	}
-	rows, err := c.query(ctx, "SELECT pg_current_wal_lsn()")
-	if err != nil {
-		return s.classify(err, "ask for the position of the log")
-	}
-	at, err := parseLSN(rows[0][0].text)
+	at, err := c.currentLSN(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = t.readSnapshot(ctx, queue, c, tables, at)
+	_, err = t.readSnapshot(ctx, queue, c, s.snapshotOf(tables), at)
 	return err
 }

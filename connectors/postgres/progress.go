@@ -57,6 +57,9 @@ func (t *task) Progress(context.Context) connectors.Progress {
 		p.At += uint64(p.Snapshot.Rows)
 	}
 	if !s.streaming.Load() {
+		if t.s != nil && !t.s.snapshot.Stream {
+			p.Position = "the end: snapshot.mode=" + t.s.snapshot.Name + " reads no changes"
+		}
 		if sn := p.Snapshot; sn != nil && sn.State == cdc.ScanRunning {
 			p.Position = "the snapshot"
 			for _, table := range sn.Tables {

@@ -64,8 +64,12 @@ var (
 		Doc:    "The lists of tables match none that can be captured as asked.",
 		Remedy: "correct table.include.list, or set publish.via.partition.root=true for partitioned tables"}
 
+	reasonLocked = &connectors.Reason{Code: "postgres.locked", Retry: connectors.RetryHelps,
+		Doc:    "A table could not be locked, or read, within the time for locks: another session changes its shape, or waits for that.",
+		Remedy: "end the session that holds the lock (SELECT pid, query FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted)), or raise snapshot.lock.timeout.ms; the task tries again by itself"}
+
 	reasons = []*connectors.Reason{reasonUnreachable, reasonLogin, reasonTLS, reasonDatabase, reasonWALLevel, reasonRights, reasonSlotLost, reasonSlotFull, reasonAhead,
-		reasonSlotInUse, reasonSlotForeign, reasonSlotLimit, reasonPublication, reasonData, reasonTables}
+		reasonSlotInUse, reasonSlotForeign, reasonSlotLimit, reasonPublication, reasonData, reasonTables, reasonLocked}
 )
 
 // sqlState is the SQLSTATE of a server's error, or "".
@@ -87,7 +91,7 @@ func (s *settings) classify(err error, doing string) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	fail := func(r *connectors.Reason, remedy string) error {
-		if r == reasonUnreachable && !s.retry {
+		if r.Retry == connectors.RetryHelps && !s.retry {
 			return connectors.BadConfig(connectors.Failed(r, err, doing, remedy))
 		}
 		return connectors.Failed(r, err, doing, remedy)
@@ -112,7 +116,9 @@ func (s *settings) classify(err error, doing string) error {
 		return fail(reasonWALLevel, "")
 	case code == "55000" && strings.Contains(err.Error(), "replication slot"):
 		return fail(reasonSlotLost, "")
-	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P"), code == "53300", code == "57014", code == "55P03",
+	case code == "55P03":
+		return fail(reasonLocked, "")
+	case strings.HasPrefix(code, "08"), strings.HasPrefix(code, "57P"), code == "53300", code == "57014",
 		code == "40001", code == "40P01", code == "25P03", code == "25P04", code == "57P05":
 		return fail(reasonUnreachable, "")
 	case code != "":

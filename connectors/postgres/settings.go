@@ -45,17 +45,13 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	keySnapshotFetchSize.Name:                                   "a snapshot streams with COPY",
 	keySnapshotMaxThreadsMultiplier.Name:                        "a snapshot reads with one connection",
 	keySnapshotLockingModeCustomName.Name:                       "Java classes cannot run here",
-	keySnapshotModeConfigurationBasedSnapshotData.Name:          "only snapshot.mode=configuration_based reads it",
-	keySnapshotModeConfigurationBasedSnapshotSchema.Name:        "only snapshot.mode=configuration_based reads it",
-	keySnapshotModeConfigurationBasedStartStream.Name:           "only snapshot.mode=configuration_based reads it",
-	keySnapshotModeConfigurationBasedSnapshotOnSchemaError.Name: "only snapshot.mode=configuration_based reads it",
-	keySnapshotModeConfigurationBasedSnapshotOnDataError.Name:   "only snapshot.mode=configuration_based reads it",
+	keySnapshotModeConfigurationBasedSnapshotSchema.Name:        "the shapes of tables are read whenever they are needed",
+	keySnapshotModeConfigurationBasedSnapshotOnSchemaError.Name: "there is no history of schemas that could be wrong: the stream announces the shapes of tables",
 	keyIncrementalSnapshotWatermarkingStrategy.Name:             "there are no incremental snapshots without signals",
 	keyIncrementalSnapshotChunkSize.Name:                        "there are no incremental snapshots without signals",
 	keySignalPollInterval.Name:                                  "there are no signals",
 	keyNotificationSinkTopicName.Name:                           "there are no notifications",
 	keyInternalLogPositionCheckEnable.Name:                      "the slot's position is always checked",
-	keySnapshotIsolationMode.Name:                               "a snapshot is always one repeatable-read transaction",
 	keySchemaRefreshMode.Name:                                   "a table's shape is the one that the stream announces",
 
 	keyReadOnly.Name:                         "signals alone would write to the database",
@@ -66,6 +62,12 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 var renamed = cdc.With(cdc.RenamedKeys, map[string]string{
 	"slot.drop_on_stop": "slot.drop.on.stop", "schema.whitelist": "schema.include.list", "schema.blacklist": "schema.exclude.list",
 })
+
+// noModes are the values of snapshot.mode that other databases alone have.
+var noModes = map[string]string{
+	"recovery":             "this rebuilds a history of schemas, which a Postgres connector does not have; use no_data",
+	"schema_only_recovery": "this rebuilds a history of schemas, which a Postgres connector does not have; use no_data",
+}
 
 var (
 	publicationModes = []string{"disabled", "all_tables", "filtered", "no_tables"}
@@ -163,7 +165,8 @@ type settings struct {
 	retainLimit                        int64         // bytes; 0: none
 	retainAction                       string
 
-	snapshotMode                  string
+	snapshot                      cdc.SnapshotMode
+	isolation                     string
 	snapshotDelay, streamingDelay time.Duration
 	snapshotTables                cdc.Patterns
 	selects                       map[string]string // schema.table → SELECT
@@ -244,7 +247,7 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		slotWait: time.Duration(keySlotMaxRetries.Get(v)) * keySlotRetryDelay.Get(v), statusInterval: keyStatusUpdateInterval.Get(v),
 		confirm: keyFlushLsnSource.Get(v) && !strings.EqualFold(keyLsnFlushMode.Get(v), "manual"), mismatch: strings.ToLower(keyOffsetMismatch.Get(v)),
 		watchEvery: keyWatchInterval.Get(v), retainLimit: keyRetainLimit.Get(v), retainAction: strings.ToLower(keyRetainAction.Get(v)),
-		snapshotMode: strings.ToLower(keySnapshotMode.Get(v)), snapshotDelay: keySnapshotDelay.Get(v), streamingDelay: keyStreamingDelay.Get(v),
+		isolation: strings.ToLower(keySnapshotIsolationMode.Get(v)), snapshotDelay: keySnapshotDelay.Get(v), streamingDelay: keyStreamingDelay.Get(v),
 		lockTables: strings.EqualFold(keySnapshotLockingMode.Get(v), "shared"), lockTimeout: keySnapshotLockTimeout.Get(v),
 		tableOrder: strings.ToLower(keySnapshotTablesOrderByRowCount.Get(v)), ignoreBuiltin: keyTableIgnoreBuiltin.Get(v),
 		guardrail: int(keyGuardrailCollectionsMax.Get(v)), guardrailFails: strings.EqualFold(keyGuardrailCollectionsLimitAction.Get(v), "fail"),
@@ -263,6 +266,12 @@ func parse(v config.Values) (*settings, []*config.Error) {
 	}
 	if !slotName.MatchString(s.slot) {
 		add(cdc.Invalid(keySlotName.Name, s.slot, "Valid replication slot name must contain only digits, lowercase characters and underscores with length <= 63"))
+	}
+	var err error
+	s.snapshot, err = cdc.ParseSnapshotMode(keySnapshotMode.Get(v), cdc.SnapshotFlags{Data: keySnapshotModeConfigurationBasedSnapshotData.Get(v),
+		Stream: keySnapshotModeConfigurationBasedStartStream.Get(v), OnDataError: keySnapshotModeConfigurationBasedSnapshotOnDataError.Get(v)}, noModes)
+	if err != nil {
+		add(&config.Error{Key: keySnapshotMode.Name, Value: keySnapshotMode.Get(v), Reason: err.Error()})
 	}
 	if s.publication == "" {
 		add(cdc.Missing(keyPublicationName.Name))

@@ -30,7 +30,7 @@ type snapshot struct {
 	pos    position
 
 	table *table
-	first bool         // the table is the first of all
+	first bool         // no row of another table came before
 	rows  int64        // of the table,
 	told  int64        // of which so many were shown
 	total int64        // of all tables
@@ -70,7 +70,7 @@ func (t *task) readSnapshot(ctx context.Context, queue *cdc.Queue, c *session, t
 	defer func() { t.scan.End(complete) }()
 	t.lg.Info("snapshot begins", "tables", len(tables), "lsn", at.String())
 	for i := range tables {
-		if err := sn.readTable(ctx, c, types, &tables[i], i == 0); err != nil {
+		if err := sn.readTable(ctx, c, types, &tables[i], sn.total == 0); err != nil {
 			return position{}, err
 		}
 	}

@@ -42,6 +42,7 @@ type reader struct {
 	tables map[uint32]*table // nil: not captured
 
 	resume position // where the stream was to begin
+	until  lsn      // where it is to end; 0: nowhere
 	pos    position // behind the last message read
 	queued position // behind the last batch in the queue
 
@@ -63,6 +64,9 @@ type reader struct {
 	interval  time.Duration // between two reports, at most
 	quiet     quiet
 }
+
+// errCaughtUp ends a reader that was to read up to a place, once all before it was read.
+var errCaughtUp = errors.New("the stream is read up to where it was to end")
 
 // run reads until the connection or ctx ends.
 func (r *reader) run(ctx context.Context) error {
@@ -221,9 +225,11 @@ func (r *reader) flush(ctx context.Context) error {
 		r.pos.tx = r.events.Tx.State()
 	}
 	records, bytes := r.build.Take()
+	at := r.pos
+	at.snapshot = r.resume.snapshot // catching up for a snapshot that was broken off: it is still to be taken
 	b := connectors.Batch{
 		Records: records,
-		Offsets: []connectors.Offset{{Partition: r.t.partition, Position: r.pos.value()}},
+		Offsets: []connectors.Offset{{Partition: r.t.partition, Position: at.value()}},
 	}
 	if len(records) > 0 {
 		b.Describe = func(i int) string { return describe(records, i) }
@@ -282,10 +288,18 @@ func (r *reader) handle(ctx context.Context, b []byte) error {
 		r.received = max(r.received, end)
 		if !r.inTx && lsn(end) > r.pos.commit {
 			// All that committed before end was sent: an idle slot moves on by this.
+			if r.past(lsn(end)) {
+				end = uint64(r.until) // what lies behind is read once more
+			}
 			r.pos = position{commit: lsn(end), last: lsn(end), xid: r.pos.xid, micros: max(r.pos.micros, time.Now().UnixMicro()), message: "COMMIT"}
 		}
 		if reply != 0 {
-			return r.report()
+			if err := r.report(); err != nil {
+				return err
+			}
+		}
+		if !r.inTx && r.past(lsn(end)) {
+			return errCaughtUp
 		}
 		return nil
 	default:
@@ -302,6 +316,9 @@ func (r *reader) message(ctx context.Context, at lsn, b []byte) error {
 		return r.change(ctx, at, b[0], &c, len(b))
 	case msgBegin:
 		r.commit, r.micros, r.xid = lsn(c.u64()), int64(c.u64())+pgEpoch, int64(c.u32())
+		if r.past(r.commit) {
+			return errCaughtUp
+		}
 		r.inTx, r.ordinal, r.begun = true, 0, at
 		if c.bad {
 			return errShort
@@ -389,6 +406,9 @@ func (r *reader) blockID(at lsn) schema.Value {
 	}
 	return schema.StringValue(r.txID(at))
 }
+
+// past reports whether a place is where the stream is to end, or behind it.
+func (r *reader) past(at lsn) bool { return r.until != 0 && at >= r.until }
 
 // done reports whether the message just counted is in the log already.
 func (r *reader) done(at lsn) bool {
@@ -556,6 +576,8 @@ func (r *reader) logical(ctx context.Context, at lsn, c *cursor) error {
 		}
 	} else if at < r.resume.commit {
 		return nil
+	} else if r.past(at) {
+		return errCaughtUp
 	}
 	s := r.t.s
 	if (s.prefixInclude == nil || s.prefixInclude.Match(prefix)) && !s.prefixExclude.Match(prefix) {

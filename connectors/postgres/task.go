@@ -6,8 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"millrace/connectors"
 	"millrace/connectors/cdc"
@@ -129,37 +132,36 @@ func (t *task) confirmUpTo(at lsn) {
 	}
 }
 
-// stored is the position to resume at; false: there is none, or of a snapshot that
-// was not finished.
-func (t *task) stored(ctx context.Context) (position, bool, error) {
+// stored is the stored position. begun says that it is one of a snapshot that was not
+// finished; complete, that the task can resume at it.
+func (t *task) stored(ctx context.Context) (p position, begun, complete bool, err error) {
 	if t.cc.Offsets == nil {
-		return position{}, false, nil
+		return position{}, false, false, nil
 	}
 	v, err := t.cc.Offsets.Stored(ctx, t.partition)
 	if err != nil {
-		return position{}, false, fmt.Errorf("read the stored offset: %w", err)
+		return position{}, false, false, fmt.Errorf("read the stored offset: %w", err)
 	}
 	p, ok, err := parsePosition(v)
 	if err != nil {
-		return position{}, false, connectors.BadConfig(err)
+		return position{}, false, false, connectors.BadConfig(err)
 	}
-	return p, ok && !p.snapshot, nil
+	return p, ok && p.snapshot, ok && !p.snapshot, nil
 }
 
 // read is Run's reading half.
 func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
-	pos, have, err := t.stored(ctx)
+	s := t.s
+	pos, took, err := t.prepare(ctx, queue)
 	if err != nil {
-		return err
+		return s.anew(err)
 	}
-	if have && t.s.confirm {
-		t.confirmUpTo(pos.commit) // it is stored
-		t.watch.confirmed(pos.micros)
+	if !s.snapshot.Stream {
+		t.lg.Info("no changes are read: snapshot.mode says so", "mode", s.snapshot.Name)
+		<-ctx.Done()
+		return ctx.Err()
 	}
-	if pos, err = t.prepare(ctx, queue, pos, have); err != nil {
-		return err
-	}
-	if !have && !pause(ctx, t.s.streamingDelay) {
+	if took && !pause(ctx, s.streamingDelay) {
 		return ctx.Err()
 	}
 	// A connection that breaks is replaced at once, since most come back at once. What
@@ -167,9 +169,9 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 	const quick, lived = 3, 10 * time.Second
 	for broken := 0; ; {
 		began := time.Now()
-		established, err := t.stream(ctx, queue, &pos)
+		established, err := t.stream(ctx, queue, &pos, 0)
 		if ctx.Err() != nil || !established || !connectors.IsRetriable(err) {
-			return err
+			return s.anew(err)
 		}
 		if time.Since(began) > lived {
 			broken = 0
@@ -184,25 +186,53 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 	}
 }
 
-// prepare sees to the publication and the slot and, where the task has no position,
-// takes the snapshot. It returns where to stream from.
-func (t *task) prepare(ctx context.Context, queue *cdc.Queue, pos position, have bool) (position, error) {
+// rereads reports whether an error is the loss of the slot, or of what the stored position
+// needs of it, and snapshot.mode answers that by reading the tables anew.
+func (s *settings) rereads(err error) bool {
+	f := connectors.FailureOf(err)
+	return f != nil && f.Reason == reasonSlotLost && (s.snapshot.Anew || s.snapshot.Every())
+}
+
+// anew marks such an error as mended by the next start.
+func (s *settings) anew(err error) error {
+	if !s.rereads(err) {
+		return err
+	}
+	f := connectors.FailureOf(err)
+	return connectors.Retriable(connectors.Failed(reasonSlotLost, f.Err, f.Cause, "nothing here: snapshot.mode="+s.snapshot.Name+" has the next start read the tables anew"))
+}
+
+// prepare sees to the publication and the slot and takes the snapshot where snapshot.mode
+// asks for one. It returns where to stream from, and whether it took one.
+func (t *task) prepare(ctx context.Context, queue *cdc.Queue) (pos position, took bool, err error) {
 	s := t.s
+	pos, begun, complete, err := t.stored(ctx)
+	if err != nil {
+		return pos, false, err
+	}
+	if complete && s.confirm {
+		t.confirmUpTo(pos.commit) // it is stored
+		t.watch.confirmed(pos.micros)
+	}
+	if complete && !s.snapshot.Stream && !s.snapshot.Reads(true) {
+		t.scan.Skip()
+		return pos, false, nil
+	}
 	c, err := s.open(ctx, t.cc.Files)
 	if err != nil {
-		return pos, err
+		return pos, false, err
 	}
 	defer c.close()
 	if err := s.checkServer(ctx, c); err != nil {
-		return pos, err
+		return pos, false, err
 	}
 	all, err := c.listTables(ctx, s.ignoreBuiltin)
 	if err != nil {
-		return pos, err
+		return pos, false, err
 	}
 	tables, roots := s.captured(all)
 	if err := s.checkTables(tables, roots); err != nil {
-		return pos, err
+		return pos, false, err
 	}
 	if len(tables) == 0 {
 		t.lg.Warn("no table is captured: the lists of tables match none", "include", fmt.Sprint(s.tables.Include), "exclude", fmt.Sprint(s.tables.Exclude))
@@ -210,35 +240,84 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue, pos position, have
 	if s.guardrail > 0 && len(tables) > s.guardrail && !s.guardrailFails {
 		t.lg.Warn("more tables are captured than guardrail.collections.max", "tables", len(tables), "max", s.guardrail)
 	}
+	if !s.snapshot.Stream {
+		if !pause(ctx, s.snapshotDelay) {
+			return pos, false, ctx.Err()
+		}
+		pos, err = t.snapshotAlone(ctx, queue, c, tables)
+		return pos, true, err
+	}
 	if err := s.setIdentities(ctx, c, tables); err != nil {
-		return pos, err
+		return pos, false, err
 	}
 	if err := s.preparePublication(ctx, c, tables); err != nil {
-		return pos, err
+		return pos, false, err
 	}
 	if silent, err := s.unpublished(ctx, c, tables); err != nil {
-		return pos, err
+		return pos, false, err
 	} else if len(silent) > 0 {
 		t.lg.Warn("changes of captured tables do not come: the publication does not hold them; add them with ALTER PUBLICATION … ADD TABLE, or set publication.autocreate.mode=filtered",
 			"publication", s.publication, "tables", silent[:min(len(silent), 20)], "number", len(silent))
 	}
 	st, err := c.slotState(ctx)
 	if err != nil {
-		return pos, err
+		return pos, false, err
 	}
 	if st != nil {
 		if err := s.fit(st); err != nil {
-			return pos, err
+			if !s.rereads(err) {
+				return pos, false, err
+			}
+			if st, err = t.replaceSlot(ctx, c, err); err != nil {
+				return pos, false, err
+			}
 		}
 	}
-	if have {
+	// What a snapshot finds was changed since some place that the slot may still have. Then the
+	// changes up to the snapshot come first, so that none is missing; where another snapshot
+	// was broken off, its rows that were deleted since.
+	since, reads := &pos, s.snapshot.Reads(complete)
+	switch {
+	case complete:
+		resumed, err := t.resume(ctx, c, st, pos)
+		if s.rereads(err) {
+			t.lg.Warn("the tables are read anew: the slot no longer has what the stored position needs; what was deleted since then stays in the topics", "slot", s.slot, "position", pos.commit.String(), "reason", connectors.FailureOf(err).Cause)
+			since, reads = nil, true
+			break
+		}
+		if err != nil || !reads {
+			t.scan.Skip()
+			return resumed, false, err
+		}
+		pos = resumed
+		if st, err = c.slotState(ctx); err != nil { // it may have been made just now
+			return pos, false, err
+		}
+	case begun && reads && (st == nil || st.confirmed > pos.commit):
+		t.lg.Warn("a snapshot was broken off, and the slot no longer has what changed since: what was deleted since then and had been sent stays in the topics", "slot", s.slot, "begun at", pos.commit.String())
+		since = nil
+	case !begun:
+		since = nil
+	}
+	if !reads {
 		t.scan.Skip()
-		return t.resume(ctx, c, st, pos)
+		pos, err = t.begin(ctx, queue, c, st)
+		return pos, false, err
 	}
-	if s.snapshotMode == "initial" && !pause(ctx, s.snapshotDelay) {
-		return pos, ctx.Err()
+	if !pause(ctx, s.snapshotDelay) {
+		return pos, false, ctx.Err()
 	}
-	return t.begin(ctx, queue, c, st, tables)
+	pos, err = t.snapshot(ctx, queue, c, st, tables, since)
+	return pos, true, err
+}
+
+// replaceSlot drops a slot that the server has invalidated, so that a new one can be made.
+func (t *task) replaceSlot(ctx context.Context, c *session, why error) (*slotState, error) {
+	t.lg.Warn("the slot is dropped and made anew: the server has invalidated it", "slot", t.s.slot, "reason", connectors.FailureOf(why).Cause)
+	if _, err := c.query(ctx, "SELECT pg_catalog.pg_drop_replication_slot("+quoteText(t.s.slot)+")"); err != nil && sqlState(err) != "42704" {
+		return nil, t.s.classify(err, fmt.Sprintf("drop slot %q, which the server has invalidated", t.s.slot))
+	}
+	return nil, nil
 }
 
 // resume checks that the slot still has what comes after a stored position.
@@ -278,28 +357,55 @@ func (t *task) resume(ctx context.Context, c *session, st *slotState, pos positi
 	return pos, nil
 }
 
-// begin creates the slot where it is missing and reads the snapshot at the very place
-// where the stream will begin. A slot that exists already cannot give its snapshot any
-// more: a temporary one gives one, and the stream begins there.
-func (t *task) begin(ctx context.Context, queue *cdc.Queue, c *session, st *slotState, tables []catalogTable) (position, error) {
+// begin starts a stream without a snapshot: at the slot's place, or now.
+func (t *task) begin(ctx context.Context, queue *cdc.Queue, c *session, st *slotState) (position, error) {
 	s := t.s
-	if st != nil && s.snapshotMode != "initial" {
-		pos := position{commit: st.confirmed, last: st.confirmed, micros: time.Now().UnixMicro()}
-		return pos, t.started(ctx, queue, pos)
+	at := lsn(0)
+	if st != nil {
+		at = st.confirmed
+	} else {
+		conn, _, err := s.openReplication(ctx, t.cc.Files)
+		if err != nil {
+			return position{}, err
+		}
+		defer goodbye(ctx, conn)
+		made, err := s.createSlot(ctx, conn, c.version, s.slot, false)
+		if err != nil {
+			return position{}, err
+		}
+		t.lg.Info("slot created", "slot", s.slot, "lsn", made.begins.String())
+		at = made.begins
+	}
+	pos := position{commit: at, last: at, micros: time.Now().UnixMicro()}
+	return pos, t.started(ctx, queue, pos)
+}
+
+// snapshot creates the slot where it is missing and reads the tables at the very place
+// where the stream will begin. A slot that exists already cannot give its snapshot any
+// more: a temporary one gives one, and the stream begins there. since is a place from which
+// the lasting slot still has the changes: they come first, up to the snapshot.
+func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, c *session, st *slotState, tables []catalogTable, since *position) (position, error) {
+	s := t.s
+	if since != nil && st != nil {
+		now, err := c.currentLSN(ctx)
+		if err != nil {
+			return position{}, err
+		}
+		// Most of it comes before the snapshot is made, which keeps the server from cleaning up.
+		if err := t.catchUp(ctx, queue, since, now); err != nil {
+			return position{}, err
+		}
 	}
 	conn, _, err := s.openReplication(ctx, t.cc.Files)
 	if err != nil {
 		return position{}, err
 	}
-	closeConn := func() {
-		if conn != nil {
-			bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
-			defer cancel()
-			_ = conn.Close(bye)
-			conn = nil
+	open := true
+	defer func() {
+		if open {
+			goodbye(ctx, conn)
 		}
-	}
-	defer closeConn()
+	}()
 	name := s.slot
 	if st != nil {
 		name = fmt.Sprintf("%.40s_snapshot_%d", s.slot, time.Now().UnixNano()%1e9)
@@ -309,23 +415,68 @@ func (t *task) begin(ctx context.Context, queue *cdc.Queue, c *session, st *slot
 		return position{}, err
 	}
 	t.lg.Info("slot created", "slot", name, "lsn", made.begins.String())
-	if s.snapshotMode != "initial" {
-		pos := position{commit: made.begins, last: made.begins, micros: time.Now().UnixMicro()}
-		return pos, t.started(ctx, queue, pos)
-	}
 	if _, err := c.query(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT "+quoteText(made.snapshot)); err != nil {
 		return position{}, s.classify(err, "begin the snapshot's transaction")
 	}
-	closeConn() // the snapshot is ours now
-	if s.snapshotTables != nil {
-		tables = slices.DeleteFunc(slices.Clone(tables), func(ct catalogTable) bool { return !s.snapshotTables.Match(ct.String()) })
+	goodbye(ctx, conn) // the snapshot is ours now
+	open = false
+	if since != nil && st != nil {
+		if err := t.catchUp(ctx, queue, since, made.begins); err != nil {
+			return position{}, err
+		}
 	}
-	switch s.tableOrder {
-	case "ascending":
-		slices.SortStableFunc(tables, func(x, y catalogTable) int { return int(max(-1, min(1, x.rows-y.rows))) })
-	case "descending":
-		slices.SortStableFunc(tables, func(x, y catalogTable) int { return int(max(-1, min(1, y.rows-x.rows))) })
+	if s.isolation == "read_committed" || s.isolation == "read_uncommitted" {
+		if _, err := c.query(ctx, "COMMIT; BEGIN ISOLATION LEVEL READ COMMITTED READ ONLY"); err != nil {
+			return position{}, s.classify(err, "begin the snapshot's transaction")
+		}
 	}
+	return t.readTables(ctx, queue, c, tables, made.begins)
+}
+
+// catchUp reads the stream from a position up to a place, where a snapshot stands: what
+// committed before it.
+func (t *task) catchUp(ctx context.Context, queue *cdc.Queue, from *position, until lsn) error {
+	if from.commit >= until {
+		return nil
+	}
+	t.lg.Info("changes come up to the snapshot's place first", "from", from.commit.String(), "to", until.String())
+	begun := from.snapshot
+	_, err := t.stream(ctx, queue, from, until)
+	from.snapshot = begun
+	return err
+}
+
+// snapshotAlone reads the tables without a stream behind them: no slot is needed.
+func (t *task) snapshotAlone(ctx context.Context, queue *cdc.Queue, c *session, tables []catalogTable) (position, error) {
+	s := t.s
+	level := map[string]string{"serializable": "SERIALIZABLE READ ONLY DEFERRABLE", "repeatable_read": "REPEATABLE READ READ ONLY"}[s.isolation]
+	if level == "" {
+		level = "READ COMMITTED READ ONLY"
+	}
+	if strings.HasPrefix(level, "SERIALIZABLE") {
+		standby, err := c.query(ctx, "SELECT pg_catalog.pg_is_in_recovery()")
+		if err != nil {
+			return position{}, s.classify(err, "ask whether the server is a standby")
+		}
+		if standby[0][0].text == "t" { // they have no serializable transactions
+			level = "REPEATABLE READ READ ONLY"
+		}
+	}
+	if _, err := c.query(ctx, "BEGIN ISOLATION LEVEL "+level); err != nil {
+		return position{}, s.classify(err, "begin the snapshot's transaction")
+	}
+	at, err := c.currentLSN(ctx)
+	if err != nil {
+		return position{}, err
+	}
+	return t.readTables(ctx, queue, c, tables, at)
+}
+
+// readTables reads the tables that snapshots are asked of, in order, in the transaction that
+// is open, and ends it.
+func (t *task) readTables(ctx context.Context, queue *cdc.Queue, c *session, tables []catalogTable, at lsn) (position, error) {
+	s := t.s
+	tables = s.snapshotOf(tables)
 	if s.lockTables {
 		for i := range tables {
 			sql := fmt.Sprintf("SET LOCAL lock_timeout = %d; LOCK TABLE %s IN ACCESS SHARE MODE", s.lockTimeout.Milliseconds(), tables[i].quoted())
@@ -334,12 +485,34 @@ func (t *task) begin(ctx context.Context, queue *cdc.Queue, c *session, st *slot
 			}
 		}
 	}
-	pos, err := t.readSnapshot(ctx, queue, c, tables, made.begins)
+	pos, err := t.readSnapshot(ctx, queue, c, tables, at)
 	if err == nil {
 		_, err = c.query(ctx, "COMMIT")
 		err = s.classify(err, "end the snapshot's transaction")
 	}
 	return pos, err
+}
+
+// snapshotOf are the tables that a snapshot reads, in its order.
+func (s *settings) snapshotOf(tables []catalogTable) []catalogTable {
+	tables = cdc.InOrder(tables, s.tables.Include, func(ct catalogTable) string { return ct.String() })
+	if s.snapshotTables != nil {
+		tables = slices.DeleteFunc(tables, func(ct catalogTable) bool { return !s.snapshotTables.Match(ct.String()) })
+	}
+	switch s.tableOrder {
+	case "ascending":
+		slices.SortStableFunc(tables, func(x, y catalogTable) int { return int(max(-1, min(1, x.rows-y.rows))) })
+	case "descending":
+		slices.SortStableFunc(tables, func(x, y catalogTable) int { return int(max(-1, min(1, y.rows-x.rows))) })
+	}
+	return tables
+}
+
+// goodbye ends a connection in good order.
+func goodbye(ctx context.Context, conn *pgconn.PgConn) {
+	bye, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	_ = conn.Close(bye)
 }
 
 // started stores the position of a stream that begins without a snapshot, so that the
@@ -349,8 +522,9 @@ func (t *task) started(ctx context.Context, queue *cdc.Queue, pos position) erro
 }
 
 // stream reads one connection from pos on, and moves pos with what it queued.
-// established says that the server did stream.
-func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (established bool, err error) {
+// established says that the server did stream. until is where to end, before what commits
+// there; 0: nowhere.
+func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position, until lsn) (established bool, err error) {
 	s := t.s
 	meta, err := s.open(ctx, t.cc.Files)
 	if err != nil {
@@ -386,7 +560,10 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (est
 	r := &reader{
 		t: t, rc: rc, meta: meta, queue: queue, build: build, events: t.newEvents(build), block: newSourceBlock(s),
 		types: types, tables: map[uint32]*table{}, resume: *pos, pos: *pos, queued: *pos, last: pos.lastEnd(),
-		received: uint64(pos.commit), interval: s.statusInterval,
+		received: uint64(pos.commit), interval: s.statusInterval, until: until,
+	}
+	if pos.snapshot { // the snapshot to come has all rows that there still are
+		r.events.Skip['c'], r.events.Skip['u'] = true, true
 	}
 	if rc.timeo > 0 {
 		r.interval = min(r.interval, max(rc.timeo/3, 10*time.Millisecond))
@@ -394,7 +571,9 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (est
 	if s.heartbeat > 0 {
 		r.beatAt = time.Now()
 	}
-	err = r.run(ctx)
+	if err = r.run(ctx); err == errCaughtUp {
+		err = r.flush(ctx)
+	}
 	*pos = r.queued // what is in the making is read again
 	return true, err
 }

@@ -15,6 +15,9 @@ func (s *settings) checkServer(ctx context.Context, c *session) error {
 	if c.version < 120000 {
 		return connectors.BadConfig(fmt.Errorf("the server is Postgres %d; versions 12 and newer are supported; upgrade it", c.version/10000))
 	}
+	if !s.snapshot.Stream {
+		return nil
+	}
 	level, err := c.setting(ctx, "wal_level")
 	if err != nil {
 		return err
@@ -127,7 +130,7 @@ func (s *settings) checkRights(ctx context.Context, c *session) error {
 
 // checkSelect reports captured tables that the user may not read.
 func (s *settings) checkSelect(ctx context.Context, c *session, tables []catalogTable) error {
-	if s.snapshotMode != "initial" || len(tables) == 0 {
+	if !s.snapshot.Reads(false) || len(tables) == 0 {
 		return nil
 	}
 	oids := make([]string, len(tables))

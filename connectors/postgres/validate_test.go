@@ -89,8 +89,11 @@ func TestValidateSettings(t *testing.T) {
 		{"a bad slot name", with(good, "slot.name", "Bad-Slot"), "slot.name", []string{"The 'slot.name' value is invalid: Valid replication slot name must contain only digits, lowercase characters and underscores with length <= 63"}},
 		{"a queue smaller than a batch", with(good, "max.batch.size", "9999999"), "max.queue.size", []string{"The 'max.queue.size' value is invalid: Must be larger than the maximum batch size"}},
 		{"two lists that exclude each other", with(good, "table.include.list", "a.b", "table.exclude.list", "a.c"), "table.exclude.list", []string{"table.include.list"}},
-		{"a snapshot mode that we do not have", with(good, "snapshot.mode", "when_needed"), "snapshot.mode", []string{"not supported", "initial or no_data"}},
-		{"a snapshot mode that nobody has", with(good, "snapshot.mode", "x"), "snapshot.mode", []string{"initial, no_data"}},
+		{"a snapshot mode of a Java class", with(good, "snapshot.mode", "custom"), "snapshot.mode", []string{"Java class", "configuration_based"}},
+		{"a snapshot mode of another database", with(good, "snapshot.mode", "recovery"), "snapshot.mode", []string{"history of schemas", "no_data"}},
+		{"a snapshot mode of old", with(good, "snapshot.mode", "exported"), "snapshot.mode", []string{"initial"}},
+		{"a snapshot mode that nobody has", with(good, "snapshot.mode", "x"), "snapshot.mode", []string{"always, initial, initial_only, no_data, when_needed, configuration_based"}},
+		{"a mode that does nothing", with(good, "snapshot.mode", "configuration_based"), "snapshot.mode", []string{"snapshot.mode.configuration.based.start.stream"}},
 		{"no regular expression", with(good, "table.include.list", "a.(b"), "table.include.list", []string{"(b"}},
 		{"signals", with(good, "signal.data.collection", "a.b"), "signal.data.collection", []string{"signals", "not supported"}},
 		{"threads", with(good, "snapshot.max.threads", "4"), "snapshot.max.threads", []string{"not supported"}},
@@ -171,10 +174,7 @@ func TestValidateServer(t *testing.T) {
 		expect(t, validate(t, with(good, "slot.name", slot)), "slot.name", other.name)
 	})
 	t.Run("a slot in use", func(t *testing.T) {
-		running := d.start(d.config("database.password", secret, "table.include.list", "public.orders"), nil)
-		running.WaitFor("the stream", func() bool {
-			return d.text("SELECT count(*) FROM pg_replication_slots WHERE active AND slot_name = '"+d.name+"'") == "1"
-		})
+		d.streaming(d.config("database.password", secret, "table.include.list", "public.orders"), nil) // a slot in the making is active, too
 		if errs := validate(t, good); len(errs) > 0 {
 			t.Errorf("the slot's own running task stands in its way: %v", show(errs))
 		}
