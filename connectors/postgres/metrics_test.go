@@ -33,10 +33,7 @@ func TestMetrics(t *testing.T) {
 	conf := d.config("table.include.list", "public.a,public.b", "publication.autocreate.mode", "all_tables", "custom.metric.tags", "env=prod", "statistics.metrics.enabled", "false",
 		"skip.messages.without.change", "true", "skipped.operations", "d")
 	store := &connectortest.OffsetStore{}
-	r := d.start(conf, store)
-	r.WaitFor("the stream", func() bool {
-		return d.text("SELECT count(*) FROM pg_replication_slots WHERE active AND slot_name = '"+d.name+"'") == "1"
-	})
+	r := d.streaming(conf, store)
 	d.exec("INSERT INTO a VALUES (-1, 0)", "UPDATE a SET v = 1 WHERE id = -1", "UPDATE a SET v = 1 WHERE id = -1", "DELETE FROM a WHERE id = -1", "INSERT INTO other VALUES (1)", "INSERT INTO b VALUES (2)")
 	want := map[string]float64{
 		"TotalTableCount snapshot prod": 2, "RemainingTableCount snapshot prod": 0, "SnapshotCompleted snapshot prod": 1, "SnapshotRunning snapshot prod": 0,
