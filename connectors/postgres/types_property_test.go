@@ -312,9 +312,13 @@ func randomTypes(version string) []randomType {
 		}
 	}
 	if version == "18" {
-		vector := func(r *rand.Rand) string { return fmt.Sprintf("[%g,%g,%g]", r.NormFloat64(), r.NormFloat64()*1e10, r.NormFloat64()) }
+		vector := func(r *rand.Rand) string {
+			return fmt.Sprintf("[%g,%g,%g]", r.NormFloat64(), r.NormFloat64()*1e10, r.NormFloat64())
+		}
 		base = append(base, plain("vector", "vector", vector), plain("halfvec", "halfvec", func(r *rand.Rand) string { return fmt.Sprintf("[%g,%g]", r.NormFloat64(), r.NormFloat64()) }),
-			plain("sparsevec", "sparsevec(40000)", pick("{}/40000")), plain("sparsevec9", "sparsevec(9)", func(r *rand.Rand) string { return fmt.Sprintf("{1:%g,%d:%g}/9", r.NormFloat64(), 2+r.IntN(8), r.NormFloat64()) }))
+			plain("sparsevec", "sparsevec(40000)", pick("{}/40000")), plain("sparsevec9", "sparsevec(9)", func(r *rand.Rand) string {
+				return fmt.Sprintf("{1:%g,%d:%g}/9", r.NormFloat64(), 2+r.IntN(8), r.NormFloat64())
+			}))
 	} else {
 		shape := func(r *rand.Rand) string {
 			return pick("", "SRID=4326;", "SRID=3857;")(r) + pick("POINT(1.5 2)", "LINESTRING(0 0,1 1,2 1)", "POLYGON((0 0,1 0,1 1,0 0))", "POINT EMPTY", "GEOMETRYCOLLECTION EMPTY", "POINT ZM (1 2 3 4)")(r)
