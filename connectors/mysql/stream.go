@@ -821,13 +821,13 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 		err = errors.Join(err, err2)
 	}
 	size -= len(e.rows.b)
-	r.pos.rowsDone++
 	if r.skipping {
+		skip := r.pos.rowsDone < r.resume.rowsDone
 		if r.sameLog && !r.replaying {
-			if r.pos.events < r.resume.events || r.pos.events == r.resume.events && int64(i) < r.resume.rows {
-				return nil
-			}
-		} else if r.pos.rowsDone <= r.resume.rowsDone {
+			skip = r.pos.events < r.resume.events || r.pos.events == r.resume.events && int64(i) < r.resume.rows
+		}
+		if skip {
+			r.taken(i)
 			return nil
 		}
 	}
@@ -835,7 +835,7 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 		if err := r.refuse(t, err, placeText(r.file, start)+", row "+strconv.Itoa(i)); err != nil {
 			return err
 		}
-		r.pos.rows = int64(i) + 1
+		r.taken(i)
 		return nil
 	}
 	if err := r.room(ctx, size); err != nil {
@@ -853,9 +853,13 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 		r.events.Update(&ch)
 	}
 	r.build.Grow(size + rowOverhead)
-	r.pos.rows = int64(i) + 1
+	r.taken(i)
 	return nil
 }
+
+// taken moves the position behind row i of the event at hand. It is called once the row
+// is in the batch: what ends the batch before that stands before the row.
+func (r *reader) taken(i int) { r.pos.rows, r.pos.rowsDone = int64(i)+1, r.pos.rowsDone+1 }
 
 // refuse decides about a change whose value cannot be read: an error stops the task.
 func (r *reader) refuse(t *table, err error, where string) error {
