@@ -158,7 +158,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, endRegistry()) }()
 
-	h, err := herder.Open(ctx, herder.Config{Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: s.lg, Levels: s.levels,
+	h, err := herder.Open(ctx, herder.Config{Registry: schemas.url(), Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: s.lg, Levels: s.levels,
 		AdvertisedURL: api.Advertised(), Providers: loaded.Providers})
 	if err != nil {
 		return stopped(ctx, err)

@@ -235,6 +235,18 @@ func KafkaTools(t testing.TB) JavaTools {
 	return j
 }
 
+// AvroLibrary is Avro's Java library behind the program AvroPeer, which answers a line of JSON with a line of JSON: which schema reads
+// what another wrote, and what data hold.
+func AvroLibrary(t testing.TB) JavaTools {
+	t.Helper()
+	wanted(t, "Avro's Java library")
+	j, err := run.AvroLibrary(context.Background())
+	if err != nil {
+		missing(t, "Avro's Java library", err)
+	}
+	return j
+}
+
 // Eventually waits until ok reports true and fails the test when it has not within limit.
 func Eventually(t testing.TB, limit time.Duration, what string, ok func() bool) {
 	t.Helper()

@@ -11,7 +11,7 @@ import (
 	"millrace/schema/registry"
 )
 
-// verdict is what Avro's Java library said of the pair of a seed; see testdata/Judge.java.
+// verdict is what Avro's Java library said of the pair of a seed: an answer of AvroPeer.
 type verdict struct {
 	Seed        uint64   `json:"seed"`
 	Reader      string   `json:"reader"` // its canonical text

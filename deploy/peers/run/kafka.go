@@ -99,3 +99,16 @@ func KafkaTools(ctx context.Context) (JavaTools, error) {
 func (j JavaTools) Command(ctx context.Context, class string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, j.Java, append([]string{"-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", j.Classpath, class}, args...)...)
 }
+
+// AvroLibrary installs Avro's Java library and the program AvroPeer, which answers questions about schemas and data: see its source.
+func AvroLibrary(ctx context.Context) (JavaTools, error) {
+	lib, err := Install(ctx, "avro", io.Discard)
+	if err != nil {
+		return JavaTools{}, err
+	}
+	java, err := exec.LookPath("java")
+	if err != nil {
+		return JavaTools{}, err
+	}
+	return JavaTools{Java: java, Classpath: lib + ":" + lib + "/*"}, nil
+}

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# python.sh install              makes a virtual environment with confluent-kafka (librdkafka for Python) and prints its interpreter
+# python.sh install              makes a virtual environment with confluent-kafka (librdkafka for Python, with its serializers for Avro) and prints its interpreter
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -12,10 +12,10 @@ python_with_venv || die "python3 at $(command -v python3) cannot make a virtual 
 make_venv() {
   python3 -m venv "$1" >&2
   fetch_wheels "$1" || fetch_wheels "$1"
-  "$1/bin/python" -c 'import confluent_kafka' >&2
+  "$1/bin/python" -c 'import confluent_kafka.schema_registry.avro' >&2
 }
-fetch_wheels() { "$1/bin/python" -m pip install -q --no-input --only-binary :all: "confluent-kafka==$confluent" >&2; }
+fetch_wheels() { "$1/bin/python" -m pip install -q --no-input --only-binary :all: "confluent-kafka[avro]==$confluent" >&2; }
 # The environment belongs to the interpreter that made it.
-name=python-$(python3 -c 'import sys, hashlib; print("%d.%d-%s" % (*sys.version_info[:2], hashlib.sha256(sys._base_executable.encode()).hexdigest()[:8]))')-confluent-$confluent
+name=python-$(python3 -c 'import sys, hashlib; print("%d.%d-%s" % (*sys.version_info[:2], hashlib.sha256(sys._base_executable.encode()).hexdigest()[:8]))')-confluent-avro-$confluent
 assembled "$name" make_venv
 echo "$CACHE/$name/bin/python"
