@@ -56,23 +56,12 @@ func (s *settings) connect(ctx context.Context, files connectors.Files) (*client
 		return c, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "tls: ") && !strings.Contains(err.Error(), "EOF"):
+	case strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "x509: "), strings.Contains(err.Error(), "tls: ") && !strings.Contains(err.Error(), "EOF"):
 		return nil, connectors.Failed(reasonTLS, err, doing, "")
 	case strings.Contains(err.Error(), "unknown auth plugin"):
 		return nil, connectors.Failed(reasonLogin, err, doing, "")
 	}
 	return nil, s.classify(err, doing)
-}
-
-// tls is how the connection is encrypted; nil: it is not.
-func (s *settings) tls(connectors.Files) (*tls.Config, error) {
-	switch s.sslMode {
-	case "disabled", "disable":
-		return nil, nil
-	case "preferred", "required", "trust":
-		return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}, nil //nolint:gosec // as asked: encrypted, not verified
-	}
-	return nil, connectors.BadConfig(fmt.Errorf("%s=%s: no certificates of authorities are given", keyDatabaseSslMode.Name, s.sslMode))
 }
 
 func (s *settings) dial(ctx context.Context, addr string, conf *tls.Config) (*client.Conn, error) {
