@@ -173,7 +173,7 @@ func (s *settings) preparePublication(ctx context.Context, c *session, tables []
 			return connectors.Failed(reasonPublication, nil, fmt.Sprintf("publication %q is for all tables and cannot be narrowed to the captured ones", s.publication),
 				"drop it, give this connector a publication.name of its own, or set publication.autocreate.mode=all_tables")
 		}
-		return s.alterPublication(ctx, c, tables, list)
+		return s.alterPublication(ctx, c, tables)
 	}
 	if exists {
 		return nil
@@ -217,22 +217,38 @@ func (s *settings) unpublished(ctx context.Context, c *session, tables []catalog
 
 // alterPublication sets a publication's tables where they differ: without need it
 // would want the ownership of all of them at each start.
-func (s *settings) alterPublication(ctx context.Context, c *session, tables []catalogTable, list string) error {
-	rows, err := c.query(ctx, `SELECT r.prrelid FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid WHERE p.pubname = `+quoteText(s.publication))
+func (s *settings) alterPublication(ctx context.Context, c *session, tables []catalogTable) error {
+	rows, err := c.query(ctx, `SELECT r.prrelid, n.nspname, c.relname FROM pg_catalog.pg_publication_rel r JOIN pg_catalog.pg_publication p ON p.oid = r.prpubid
+		JOIN pg_catalog.pg_class c ON c.oid = r.prrelid JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = `+quoteText(s.publication))
 	if err != nil {
 		return s.classify(err, "read the publication's tables")
 	}
-	var have, want []string
+	var have, names, want, add, drop []string
 	for _, r := range rows {
-		have = append(have, r[0].text)
+		have, names = append(have, r[0].text), append(names, quoteName(r[1].text)+"."+quoteName(r[2].text))
 	}
 	for _, t := range tables {
 		want = append(want, fmt.Sprint(t.oid))
 	}
-	slices.Sort(have)
-	slices.Sort(want)
-	if !slices.Equal(have, want) {
-		if _, err := c.query(ctx, "ALTER PUBLICATION "+quoteName(s.publication)+" SET TABLE "+list); err != nil {
+	// What is in it already stays as it is: it may have a list of columns or a filter.
+	for _, t := range tables {
+		if !slices.Contains(have, fmt.Sprint(t.oid)) {
+			add = append(add, t.quoted())
+		}
+	}
+	for i, oid := range have {
+		if !slices.Contains(want, oid) {
+			drop = append(drop, names[i])
+		}
+	}
+	for _, change := range []struct {
+		verb   string
+		tables []string
+	}{{"ADD", add}, {"DROP", drop}} {
+		if len(change.tables) == 0 {
+			continue
+		}
+		if _, err := c.query(ctx, "ALTER PUBLICATION "+quoteName(s.publication)+" "+change.verb+" TABLE "+strings.Join(change.tables, ", ")); err != nil {
 			return s.classify(err, fmt.Sprintf("set the tables of publication %q", s.publication))
 		}
 	}

@@ -114,6 +114,23 @@ func TestPositionBeyondTheServer(t *testing.T) {
 	r = d.start(conf, store)
 	d.exec("INSERT INTO t VALUES (1)")
 	wantLines(t, take(r, 1), "p.public.t {id:1} c null -> {id:1}")
+	confirmedBelow := func() {
+		t.Helper()
+		r.Stop()
+		if n := d.text("SELECT count(*) FROM pg_replication_slots WHERE slot_name = '" + d.name + "' AND confirmed_flush_lsn <= pg_current_wal_lsn()"); n != "1" {
+			t.Error("the slot was confirmed up to the place that the server does not have")
+		}
+	}
+	confirmedBelow()
+	// Where snapshots are taken when they are needed, this is such a case.
+	delete(conf, "offset.mismatch.strategy")
+	conf["snapshot.mode"] = "when_needed"
+	store.Put(t, []connectors.Offset{{Partition: r.Task.(*task).partition, Position: far.value()}})
+	r = d.start(conf, store)
+	r.WaitFor("the row", func() bool { return r.Count() == 1 })
+	d.exec("INSERT INTO t VALUES (2)")
+	wantLines(t, take(r, 2), "p.public.t {id:1} r null -> {id:1}", "p.public.t {id:2} c null -> {id:2}")
+	confirmedBelow()
 }
 
 // TestSlotInvalidatedByTheServer, which keeps no more of its log than it is told to.

@@ -187,10 +187,10 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 }
 
 // rereads reports whether an error is the loss of the slot, or of what the stored position
-// needs of it, and snapshot.mode answers that by reading the tables anew.
+// needs of it, or of the server that knew it, and snapshot.mode answers that by reading the tables anew.
 func (s *settings) rereads(err error) bool {
 	f := connectors.FailureOf(err)
-	return f != nil && f.Reason == reasonSlotLost && (s.snapshot.Anew || s.snapshot.Every())
+	return f != nil && (f.Reason == reasonSlotLost || f.Reason == reasonAhead) && (s.snapshot.Anew || s.snapshot.Every())
 }
 
 // anew marks such an error as mended by the next start.
@@ -199,7 +199,7 @@ func (s *settings) anew(err error) error {
 		return err
 	}
 	f := connectors.FailureOf(err)
-	return connectors.Retriable(connectors.Failed(reasonSlotLost, f.Err, f.Cause, "nothing here: snapshot.mode="+s.snapshot.Name+" has the next start read the tables anew"))
+	return connectors.Retriable(connectors.Failed(f.Reason, f.Err, f.Cause, "nothing here: snapshot.mode="+s.snapshot.Name+" has the next start read the tables anew"))
 }
 
 // prepare sees to the publication and the slot and takes the snapshot where snapshot.mode
@@ -209,10 +209,6 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue) (pos position, too
 	pos, begun, complete, err := t.stored(ctx)
 	if err != nil {
 		return pos, false, err
-	}
-	if complete && s.confirm {
-		t.confirmUpTo(pos.commit) // it is stored
-		t.watch.confirmed(pos.micros)
 	}
 	if complete && !s.snapshot.Stream && !s.snapshot.Reads(true) {
 		t.scan.Skip()
@@ -284,6 +280,10 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue) (pos position, too
 			t.lg.Warn("the tables are read anew: the slot no longer has what the stored position needs; what was deleted since then stays in the topics", "slot", s.slot, "position", pos.commit.String(), "reason", connectors.FailureOf(err).Cause)
 			since, reads = nil, true
 			break
+		}
+		if err == nil && s.confirm {
+			t.confirmUpTo(resumed.commit) // it is stored, and the server has it
+			t.watch.confirmed(resumed.micros)
 		}
 		if err != nil || !reads {
 			t.scan.Skip()
