@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/log"
@@ -80,7 +81,7 @@ func Open(ctx context.Context, c Config) (*Instance, error) {
 		return nil, fmt.Errorf("client of the schema registry's group: %w", err)
 	}
 	i.member = member.New(member.Config{Client: i.client, Type: protocolType, Group: c.Settings.GroupID, Protocols: []string{protocolName},
-		Session: c.Settings.Session, Heartbeat: c.Settings.Heartbeat, Rebalance: c.Settings.Rebalance, Logger: i.lg, Owner: inGroup{i}})
+		Session: c.Settings.Session, Heartbeat: c.Settings.Heartbeat, Rebalance: c.Settings.Rebalance, Logger: i.lg, Owner: inGroup{i}, Failed: i.membershipFailed})
 	i.stopped, i.stop = context.WithCancel(context.Background())
 	var joined context.Context
 	joined, i.leave = context.WithCancel(context.Background())
@@ -166,6 +167,20 @@ func (i *Instance) become(leader *identity, w *log.TableWriter) {
 	i.mu.Unlock()
 	if old != nil && old != w {
 		old.Close()
+	}
+}
+
+// membershipFailed tells what joining again cannot help, until somebody changes something. Reads are served meanwhile.
+func (i *Instance) membershipFailed(err error) {
+	group := i.cfg.Settings.GroupID
+	switch {
+	case errors.Is(err, kerr.InvalidSessionTimeout):
+		i.lg.Error("the schema registry cannot join its group, so that nobody may write here: schema.registry.kafkagroup.session.timeout.ms lies outside of what the cluster allows (Kafka's own: 6000 to 1800000); change it",
+			"group", group, "session", i.cfg.Settings.Session)
+	case errors.Is(err, kerr.InconsistentGroupProtocol):
+		i.lg.Error("the schema registry cannot join its group, so that nobody may write here: its members are no schema registries; choose another schema.registry.group.id", "group", group)
+	case errors.Is(err, kerr.GroupAuthorizationFailed), errors.Is(err, kerr.InvalidGroupID):
+		i.lg.Error("the schema registry may not join its group, so that nobody may write here: grant it, or choose another schema.registry.group.id", "group", group, "err", err)
 	}
 }
 
