@@ -37,6 +37,7 @@ type remote struct {
 	env      func(string) string
 	at       cliContext
 	rest     *client.Client
+	options  client.Options
 	secrets  map[string]map[string]bool // declared secret keys by connector class
 }
 
@@ -79,6 +80,7 @@ func (r *remote) open(c *cobra.Command) error {
 			return err
 		}
 	}
+	r.options = o
 	if r.rest, err = client.New(o); err != nil {
 		return usage(err)
 	}

@@ -83,7 +83,8 @@ type Root struct {
 	Version   string `json:"version"`
 	Commit    string `json:"commit"`
 	ClusterID string `json:"kafka_cluster_id"`
-	Kafka     string `json:"kafka"` // bootstrap address, from Millrace alone
+	Kafka     string `json:"kafka"`    // bootstrap address, from Millrace alone
+	Registry  string `json:"registry"` // address of its schema registry, from Millrace alone
 }
 
 // Root asks who answers, and where its Kafka port is.

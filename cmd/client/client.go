@@ -26,6 +26,14 @@ type Options struct {
 	Notify   func(string)  // told once when a call has to wait; nil: nobody
 	Curl     io.Writer     // requests are printed there instead of being sent; nil: they are sent
 	Agent    string        // User-Agent
+	Registry bool          // it is a schema registry
+}
+
+func (o Options) what() string {
+	if o.Registry {
+		return "schema registry"
+	}
+	return "REST API"
 }
 
 // Client calls the API. Its methods may be called concurrently, but for a client that
@@ -43,10 +51,10 @@ const maxAnswer = 256 << 20
 func New(o Options) (*Client, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
-		return nil, fmt.Errorf("address %q of the REST API: want http://host:port or https://host:port", o.URL)
+		return nil, fmt.Errorf("address %q of the %s: want http://host:port or https://host:port", o.URL, o.what())
 	}
 	if u.User != nil {
-		return nil, errors.New("the address of the REST API holds a password: give the user with --user and the password with --password-stdin or MILLRACE_PASSWORD")
+		return nil, errors.New("the address of the " + o.what() + " holds a password: give the user with --user and the password with --password-stdin or MILLRACE_PASSWORD")
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	if o.CA != "" {
@@ -64,6 +72,21 @@ func New(o Options) (*Client, error) {
 		http: &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}, nil
 }
 
+func (c *Client) kind() string {
+	if c.opt.Registry {
+		return "schema registry"
+	}
+	return "Connect REST API"
+}
+
+// flag is the command line's that names another API.
+func (c *Client) flag() string {
+	if c.opt.Registry {
+		return "--registry"
+	}
+	return "--url"
+}
+
 // Printing reports whether requests are printed and not sent: nothing comes back.
 func (c *Client) Printing() bool { return c.opt.Curl != nil }
 
@@ -73,6 +96,7 @@ func (c *Client) URL() string { return c.base }
 // An Error is an answer that is no success.
 type Error struct {
 	Status  int
+	Code    int    // the body's error_code; 0 for none
 	Message string // the API's own words
 	Server  string // who answered
 }
@@ -81,12 +105,13 @@ func (e *Error) Error() string { return e.Message }
 
 // An UnreachableError says that nobody answered.
 type UnreachableError struct {
-	URL string
-	Err error
+	URL  string
+	Flag string // that names another
+	Err  error
 }
 
 func (e *UnreachableError) Error() string {
-	return fmt.Sprintf("no answer from %s: %v; start a worker there, or name another with --url", e.URL, e.Err)
+	return fmt.Sprintf("no answer from %s: %v; start a worker there, or name another with %s", e.URL, e.Err, e.Flag)
 }
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
@@ -127,7 +152,7 @@ func (c *Client) call(ctx context.Context, method, path string, in, out any) err
 	for wait := 50 * time.Millisecond; ; wait = min(2*wait, time.Second) {
 		err := c.once(ctx, method, path, body, out)
 		var refused *Error
-		if !errors.As(err, &refused) || !settling(refused) {
+		if !errors.As(err, &refused) || c.opt.Registry || !settling(refused) {
 			return err
 		}
 		if !told && c.opt.Notify != nil {
@@ -167,12 +192,12 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 		if errors.Is(err, context.DeadlineExceeded) {
 			err = fmt.Errorf("nothing within %v", c.opt.Timeout)
 		}
-		return &UnreachableError{c.base, err}
+		return &UnreachableError{c.base, c.flag(), err}
 	}
 	defer res.Body.Close()
 	data, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 	if err != nil {
-		return &UnreachableError{c.base, fmt.Errorf("the answer broke off: %w", err)}
+		return &UnreachableError{c.base, c.flag(), fmt.Errorf("the answer broke off: %w", err)}
 	}
 	if len(data) > maxAnswer {
 		return fmt.Errorf("%s answered with more than %d MiB", c.base, maxAnswer>>20)
@@ -184,7 +209,7 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 		return nil
 	}
 	if err := json.Unmarshal(data, out); err != nil {
-		return fmt.Errorf("%s is no Connect REST API: %s %s answered %w", c.base, method, path, err)
+		return fmt.Errorf("%s is no %s: %s %s answered %w", c.base, c.kind(), method, path, err)
 	}
 	return nil
 }
@@ -193,10 +218,11 @@ func (c *Client) once(ctx context.Context, method, path string, body []byte, out
 func failure(res *http.Response, data []byte) error {
 	e := &Error{Status: res.StatusCode, Server: res.Header.Get("Server")}
 	var body struct {
+		Code    int    `json:"error_code"`
 		Message string `json:"message"`
 	}
 	if json.Unmarshal(data, &body) == nil && body.Message != "" {
-		e.Message = body.Message
+		e.Code, e.Message = body.Code, body.Message
 	} else {
 		e.Message = fmt.Sprintf("%s %s answered %s", res.Request.Method, res.Request.URL.Redacted(), res.Status)
 	}

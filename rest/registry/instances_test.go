@@ -121,11 +121,13 @@ func leaders(all []*server) (out []*server) {
 }
 
 func TestThreeInstancesAgreeOnOneWriterAndTakeOver(t *testing.T) {
+	t.Parallel() // most of it is waiting
 	l := logtest.New(t, func(c *log.Config) { c.Listeners = []string{"127.0.0.1:0"} })
 	instances(t, l.Addr(), "schema.registry.kafkagroup.session.timeout.ms", "6000")
 }
 
 func TestThreeInstancesOnKafkaAgreeOnOneWriterAndTakeOver(t *testing.T) {
+	t.Parallel()
 	k := peers.Kafka(t)
 	name := peers.Unique(t, "registry")
 	instances(t, k.Addr, "schema.registry.kafkagroup.session.timeout.ms", "6000", "schema.registry.group.id", name, "schema.registry.kafkastore.topic", name)
