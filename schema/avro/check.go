@@ -76,6 +76,8 @@ func (w *walker) check(root *Type) error {
 // describe names a type for a message.
 func describe(t *Type) string {
 	switch {
+	case t == nil:
+		return "type that is defined before it"
 	case t.Kind == Union:
 		s := "any of ["
 		for i, b := range t.Branches {
@@ -85,6 +87,10 @@ func describe(t *Type) string {
 			if i == 8 {
 				s += "…"
 				break
+			}
+			if b == nil {
+				s += "a type that is defined later"
+				continue
 			}
 			s += b.FullName()
 		}
@@ -98,7 +104,7 @@ func describe(t *Type) string {
 // defaultCheck validates one default. What a record's default leaves out is taken from its fields' own, so that one value may be
 // asked for many times; each answer is kept.
 type defaultCheck struct {
-	w         *walker
+	w         *walker // nil while the text is being read
 	known     map[defaultPair]bool
 	recursive string // the record that was reached before it was complete, which ends the search
 }
@@ -111,6 +117,9 @@ type defaultPair struct {
 func (c *defaultCheck) valid(t *Type, j *JSON) bool {
 	if j == nil || c.recursive != "" {
 		return false
+	}
+	if t == nil { // a name that is not known yet, which the Java library takes for a record without fields
+		return j.Kind == JSONObject
 	}
 	switch t.Kind {
 	case String, Bytes, Enum, Fixed:
@@ -158,7 +167,7 @@ func (c *defaultCheck) valid(t *Type, j *JSON) bool {
 	if j.Kind != JSONObject {
 		return false
 	}
-	if !c.w.done[t] {
+	if c.w != nil && !c.w.done[t] {
 		c.recursive = t.FullName()
 		return false
 	}

@@ -33,7 +33,7 @@ func TestJudgesAsJavaDoesNow(t *testing.T) {
 		first, pairs = n, 1
 	}
 	if *update {
-		first, pairs = 0, 12_000
+		first, pairs = 0, 6_000
 	}
 	var questions, answers bytes.Buffer
 	ask := json.NewEncoder(&questions)

@@ -334,6 +334,13 @@ func (b *builder) field(f *Field, j *JSON, space string) error {
 		}
 		f.Default = FloatJSON(n)
 	}
+	if b.strict && f.Default != nil {
+		// The Java library looks at defaults twice: now, when a name that is defined later is nothing, and when all are known.
+		c := defaultCheck{known: map[defaultPair]bool{}}
+		if !c.valid(f.Type, f.Default) {
+			return fmt.Errorf("invalid default for field %s: %s is no %s", quote(f.Name), short(f.Default), describe(f.Type))
+		}
+	}
 	for i, k := range j.keys {
 		switch k {
 		case "default", "doc", "name", "order", "type", "aliases":
