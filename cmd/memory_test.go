@@ -5,6 +5,7 @@ import (
 	"math"
 	goruntime "runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -33,5 +34,36 @@ func TestTheGuardOfMemoryEndsBeforeItsOwner(t *testing.T) {
 	guardMemory(context.Background())()
 	if limit := debug.SetMemoryLimit(-1); limit != math.MaxInt64 {
 		t.Errorf("a limit that somebody has set is replaced by %d", limit)
+	}
+}
+
+func TestMemoryIsGivenBackOnceTheWorkIsOver(t *testing.T) {
+	const mib = 1 << 20
+	for name, c := range map[string]struct {
+		each, gain, live int64 // MiB at a tick
+		busy             int   // ticks at the beginning that allocate 100 MiB
+		want             []int // ticks at which memory is given back, of a hundred
+	}{
+		"a start that leaves garbage behind":        {0, 20, 40, 3, []int{7, 37, 67, 97}},
+		"work without an end":                       {100, 20, 40, 0, nil},
+		"a little to do all the time":               {3, 20, 40, 0, []int{4, 34, 64, 94}},
+		"little to be had":                          {0, 7, 3, 0, nil},
+		"little to be had for what is alive":        {0, 20, 100, 0, nil},
+		"much is alive and there is much to be had": {0, 30, 100, 0, []int{4, 34, 64, 94}},
+	} {
+		var s stillness
+		var got []int
+		allocated := int64(0)
+		for i := range 100 {
+			if allocated += c.each * mib; i < c.busy {
+				allocated += 100 * mib
+			}
+			if s.tick(allocated, c.gain*mib, c.live*mib) {
+				got = append(got, i)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: given back at %v, want %v", name, got, c.want)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"millrace/connectors"
@@ -63,6 +64,10 @@ func (f *follower) close() {
 
 func (f *follower) run(ctx context.Context, out connectors.Out) error {
 	for ctx.Err() == nil {
+		if f.quiet() {
+			f.pause(ctx)
+			continue
+		}
 		if f.f == nil {
 			ok, err := f.open()
 			if err != nil {
@@ -72,7 +77,7 @@ func (f *follower) run(ctx context.Context, out connectors.Out) error {
 				if f.once {
 					return nil
 				}
-				sleep(ctx, f.times.poll)
+				f.pause(ctx)
 				continue
 			}
 		}
@@ -88,18 +93,53 @@ func (f *follower) run(ctx context.Context, out connectors.Out) error {
 		case f.once:
 			return nil
 		}
-		if !f.quiet() {
-			again, err := f.atEnd(ctx, out)
-			if err != nil {
-				return ended(ctx, err)
-			}
-			if again {
-				continue
-			}
+		again, err := f.atEnd(ctx, out)
+		if err != nil {
+			return ended(ctx, err)
 		}
-		sleep(ctx, f.times.poll)
+		if !again {
+			f.pause(ctx)
+		}
 	}
 	return nil
+}
+
+// pause waits for the next moment to look.
+func (f *follower) pause(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-looks.next(f.times.poll):
+	}
+}
+
+// looks are the moments at which the followers of this process look. They are the same for all: hundreds that wake up one by
+// one would cost more than what they do.
+var looks moments
+
+type moments struct {
+	mu    sync.Mutex
+	comes map[time.Duration]chan struct{} // closed at the moment, by what is between two. There are none that nobody waits for
+}
+
+// next is closed at the next moment.
+func (m *moments) next(every time.Duration) <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	c := m.comes[every]
+	if c == nil {
+		if m.comes == nil {
+			m.comes = map[time.Duration]chan struct{}{}
+		}
+		c = make(chan struct{})
+		m.comes[every] = c
+		time.AfterFunc(every, func() {
+			m.mu.Lock()
+			delete(m.comes, every)
+			m.mu.Unlock()
+			close(c)
+		})
+	}
+	return c
 }
 
 // ended is nil where err only says that ctx has ended.
@@ -362,17 +402,14 @@ func (f *follower) placeAt(pos int64, upTo []byte) (place, error) {
 const settled = 2 * time.Second
 
 // quiet reports whether the file is as it was when there was nothing to do, and still is the
-// configured path's: a look that costs little, since hundreds of files may be followed.
+// configured path's: a look that costs little, since hundreds of files may be followed. While
+// the file is open nothing else gets its inode.
 func (f *follower) quiet() bool {
 	if f.still == nil {
 		return false
 	}
-	fi, err := f.f.Stat()
-	if err == nil && fi.Size() == f.still.Size() && fi.ModTime().Equal(f.still.ModTime()) {
-		current, err := os.Stat(f.task.path)
-		if err == nil && os.SameFile(fi, current) {
-			return true
-		}
+	if untouched(f.task.path, f.still) {
+		return true
 	}
 	f.still = nil
 	return false

@@ -229,15 +229,3 @@ func (t *sourceTask) record(line []byte, now int64) schema.Record {
 		ValueSchema: schema.StringSchema, Value: validText(line),
 	}
 }
-
-// sleep waits, and reports whether ctx still runs.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}

@@ -39,16 +39,25 @@ func (c *committer) key(o connectors.Offset) (string, error) {
 	return string(b), err
 }
 
-// run commits every interval until stop is closed. hard ends it at once.
+// run commits, an interval after there was something to commit, until stop is closed. hard ends it at once. While there is
+// nothing it sleeps: most of hundreds of connectors have nothing to do.
 func (c *committer) run(hard context.Context, stop <-chan struct{}) {
-	tick := time.NewTicker(c.interval)
-	defer tick.Stop()
+	var due <-chan time.Time
+	commit := func() {
+		if due = nil; !c.commit(hard) {
+			due = time.After(c.interval)
+		}
+	}
 	for {
 		select {
-		case <-tick.C:
-			c.commit(hard)
+		case <-c.inflight.some:
+			if due == nil {
+				due = time.After(c.interval)
+			}
+		case <-due:
+			commit()
 		case <-c.stored:
-			c.commit(hard)
+			commit()
 		case <-stop:
 			return
 		case <-hard.Done():
@@ -57,11 +66,11 @@ func (c *committer) run(hard context.Context, stop <-chan struct{}) {
 	}
 }
 
-// commit stores what is committable. What fails is logged and tried again next time.
-func (c *committer) commit(hard context.Context) {
+// commit stores what is committable, and reports whether that was all. What fails is logged and tried again next time.
+func (c *committer) commit(hard context.Context) bool {
 	offsets := c.inflight.take()
 	if len(offsets) == 0 && len(c.untold) == 0 {
-		return
+		return true
 	}
 	if len(offsets) > 0 && c.stored == nil {
 		ctx, cancel := context.WithTimeout(hard, c.timeout)
@@ -74,7 +83,7 @@ func (c *committer) commit(hard context.Context) {
 			if hard.Err() == nil {
 				c.lg.Error("offsets could not be committed; they are tried again", "topics", c.topics, "err", err)
 			}
-			return
+			return false
 		}
 	}
 	done := merged(c.untold, offsets)
@@ -88,7 +97,9 @@ func (c *committer) commit(hard context.Context) {
 		if hard.Err() == nil {
 			c.lg.Warn("the source was not told of committed offsets; it is with the next commit", "err", err)
 		}
+		return false
 	}
+	return true
 }
 
 // merged are both, the newer of each source partition alone.

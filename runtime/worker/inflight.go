@@ -16,6 +16,7 @@ import (
 type inflight struct {
 	most   int64         // bytes on their way; a larger batch travels alone
 	broken chan struct{} // closed when a record has failed: nothing is acknowledged behind it
+	some   chan struct{} // of one: there are offsets in ready where there were none
 
 	mu      sync.Mutex // guards the fields below
 	queue   []*flight  // in the order of emission; the first one is not acknowledged
@@ -45,7 +46,7 @@ type keyed struct {
 }
 
 func newInflight(most int64) *inflight {
-	return &inflight{most: most, broken: make(chan struct{}), at: map[string]int{}, changed: make(chan struct{})}
+	return &inflight{most: most, broken: make(chan struct{}), some: make(chan struct{}, 1), at: map[string]int{}, changed: make(chan struct{})}
 }
 
 // add waits until there is room for a batch and puts it at the end.
@@ -148,6 +149,12 @@ func (f *inflight) failure() error {
 }
 
 func (f *inflight) merge(offsets []keyed) {
+	if len(f.ready) == 0 && len(offsets) > 0 {
+		select {
+		case f.some <- struct{}{}:
+		default:
+		}
+	}
 	for _, o := range offsets {
 		if i, ok := f.at[o.key]; ok {
 			f.ready[i] = o

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"strconv"
 	"strings"
 	"sync"
@@ -138,29 +139,41 @@ func (t *topics) keyed(name string) bool {
 }
 
 // partitioner is Java's, but for records whose partition is given.
-func partitioner() kgo.Partitioner { return givenOrKey{kgo.StickyKeyPartitioner(nil)} }
+func partitioner() kgo.Partitioner { return givenOrKey{} }
 
-type givenOrKey struct{ kgo.Partitioner }
+type givenOrKey struct{}
 
-func (p givenOrKey) ForTopic(topic string) kgo.TopicPartitioner {
-	return &givenOrKeyTopic{p.Partitioner.ForTopic(topic)}
-}
+func (givenOrKey) ForTopic(string) kgo.TopicPartitioner { return &givenOrKeyTopic{on: -1, was: -1} }
 
-type givenOrKeyTopic struct{ inner kgo.TopicPartitioner }
+// byKeyAlone hashes keys for all topics of all clients; with a key it keeps nothing. One for each topic would have a source of random
+// numbers of 5 KiB, and hundreds of connectors write to two topics each.
+var byKeyAlone = kgo.StickyKeyPartitioner(nil).ForTopic("")
+
+// givenOrKeyTopic keeps to one partition for records without a key until a batch is full, as Java's does.
+type givenOrKeyTopic struct{ on, was int }
 
 func (p *givenOrKeyTopic) RequiresConsistency(r *kgo.Record) bool {
-	return r.Partition >= 0 || p.inner.RequiresConsistency(r)
+	return r.Partition >= 0 || r.Key != nil
 }
 
 func (p *givenOrKeyTopic) Partition(r *kgo.Record, n int) int {
-	if r.Partition >= 0 {
+	switch {
+	case r.Partition >= 0:
 		return int(r.Partition)
+	case r.Key != nil:
+		return byKeyAlone.Partition(r, n)
 	}
-	return p.inner.Partition(r, n)
+	if p.on < 0 || p.on >= n { // any but the last one
+		others := n
+		if p.was >= 0 && p.was < n && n > 1 {
+			others--
+		}
+		if p.on = rand.IntN(others); others < n && p.on >= p.was {
+			p.on++
+		}
+	}
+	return p.on
 }
 
-func (p *givenOrKeyTopic) OnNewBatch() {
-	if b, ok := p.inner.(kgo.TopicPartitionerOnNewBatch); ok {
-		b.OnNewBatch()
-	}
-}
+// OnNewBatch implements kgo.TopicPartitionerOnNewBatch.
+func (p *givenOrKeyTopic) OnNewBatch() { p.was, p.on = p.on, -1 }
