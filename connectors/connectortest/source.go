@@ -1,6 +1,7 @@
 package connectortest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -77,9 +78,10 @@ type sourceTest struct {
 
 // OffsetStore keeps offsets as the runtime does: as JSON.
 type OffsetStore struct {
-	mu     sync.Mutex // guards the rest
-	keys   []string
-	values map[string]connectors.Offset
+	mu       sync.Mutex // guards the rest
+	keys     []string
+	values   map[string]connectors.Offset
+	journals map[string]*memoryJournal
 }
 
 // Put stores offsets.
@@ -108,6 +110,23 @@ func (s *OffsetStore) Clone() *OffsetStore {
 	for k, v := range s.values {
 		c.values[k] = v
 	}
+	for name, j := range s.journals {
+		if c.journals == nil {
+			c.journals = map[string]*memoryJournal{}
+		}
+		j.mu.Lock()
+		c.journals[name] = &memoryJournal{entries: slices.Clone(j.entries)}
+		j.mu.Unlock()
+	}
+	return c
+}
+
+// At is a copy of the store with these offsets in place of its own.
+func (s *OffsetStore) At(tb testing.TB, offsets []connectors.Offset) *OffsetStore {
+	tb.Helper()
+	c := s.Clone()
+	c.keys, c.values = nil, map[string]connectors.Offset{}
+	c.Put(tb, offsets)
 	return c
 }
 
@@ -132,6 +151,48 @@ func (s *OffsetStore) All(context.Context) ([]connectors.Offset, error) {
 		out = append(out, s.values[k])
 	}
 	return out, nil
+}
+
+// Journal is connectors.Context's: journals are kept with the offsets.
+func (s *OffsetStore) Journal(_ context.Context, name string) (connectors.Journal, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.journals == nil {
+		s.journals = map[string]*memoryJournal{}
+	}
+	j := s.journals[name]
+	if j == nil {
+		j = &memoryJournal{}
+		s.journals[name] = j
+	}
+	return j, nil
+}
+
+// A memoryJournal is a journal that lives as long as its store.
+type memoryJournal struct {
+	mu      sync.Mutex
+	entries [][]byte
+}
+
+func (j *memoryJournal) Append(_ context.Context, entries ...[]byte) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, e := range entries {
+		j.entries = append(j.entries, bytes.Clone(e))
+	}
+	return nil
+}
+
+func (j *memoryJournal) Replay(_ context.Context, each func([]byte) error) error {
+	j.mu.Lock()
+	entries := slices.Clone(j.entries)
+	j.mu.Unlock()
+	for _, e := range entries {
+		if err := each(e); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // throughJSON is a value as it comes back from the offsets topic, and its text.
@@ -197,7 +258,7 @@ func StartSource(tb testing.TB, p connectors.SourcePlugin, files connectors.File
 		o(r)
 	}
 	var err error
-	r.Task, err = p.NewTask(connectors.Context{Connector: "suite", Task: 0, Log: Logger, Files: files, Offsets: store}, v)
+	r.Task, err = p.NewTask(connectors.Context{Connector: "suite", Task: 0, Log: Logger, Files: files, Offsets: store, Journal: store.Journal}, v)
 	if err != nil {
 		tb.Fatalf("make the task: %v", err)
 	}
@@ -485,7 +546,7 @@ func (s *sourceTest) resume() {
 		g, ok := src.(connectors.Guarantees)
 		exact = ok && g.ExactlyOnce()
 	}
-	store, last, tried := &OffsetStore{}, -1, 0
+	store, last, tried := r.Offsets.At(s, nil), -1, 0
 	for i, b := range batches {
 		store.Put(s, b.Offsets)
 		for _, rec := range b.Records {
