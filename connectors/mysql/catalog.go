@@ -93,6 +93,20 @@ func (c *catalog) apply(st statement, d dialect) (changes []change, moves string
 		return changes, "", nil
 	case truncateTable:
 		return one("TRUNCATE", s.id, c.tables[s.id]), "", nil
+	case replaceTables:
+		for _, id := range s.gone {
+			delete(c.tables, id)
+			changes = append(changes, change{TableChange{Kind: "DROP", ID: id}, "DROP TABLE IF EXISTS " + id.quoted()})
+		}
+		for i := range s.tables {
+			t, err := c.build(s.tables[i].id, &s.tables[i].def, d)
+			if err != nil {
+				return nil, "", err
+			}
+			c.tables[t.ID] = t
+			changes = append(changes, change{TableChange{Kind: "CREATE", ID: t.ID, Table: t}, s.texts[i]})
+		}
+		return changes, "", nil
 	case createIndex:
 		t := c.tables[s.id]
 		if !s.key.unique {
@@ -190,7 +204,7 @@ func (c *catalog) databaseOf(name string, d dialect) databaseDef {
 // build makes a table of its CREATE TABLE.
 func (c *catalog) build(id TableID, def *tableDef, d dialect) (*Table, error) {
 	outer := c.databaseOf(id.Database, d)
-	t := &Table{ID: id}
+	t := &Table{ID: id, Sequence: def.opts.sequence}
 	t.Charset, t.Collation = resolveCharset(def.opts.charset, def.opts.collation, outer.charset, outer.collation, c.d.mariadb)
 	if def.opts.comment != nil {
 		t.Comment = *def.opts.comment

@@ -100,7 +100,7 @@ func (c *Column) dimension(def *columnDef, d dialect) {
 		}
 		c.Length = NoLength
 	case VarChar, VarBinary:
-		if n := c.Length * c.wide(); n > 65535 && !d.strict {
+		if n := c.Length * c.wide(); n > 65535 {
 			c.Type, c.Length = blobFor(n, c.Type == VarChar), NoLength
 		}
 	case TinyInt, SmallInt, MediumInt, Int, BigInt:
@@ -274,7 +274,7 @@ var fullNames = map[Type]string{
 
 // equal reports whether two tables are defined alike.
 func (t *Table) equal(o *Table) bool {
-	return t.ID == o.ID && t.Charset == o.Charset && t.Collation == o.Collation && t.Comment == o.Comment && slices.Equal(t.PrimaryKey, o.PrimaryKey) &&
+	return t.ID == o.ID && t.Charset == o.Charset && t.Collation == o.Collation && t.Comment == o.Comment && t.Sequence == o.Sequence && slices.Equal(t.PrimaryKey, o.PrimaryKey) &&
 		slices.EqualFunc(t.UniqueKeys, o.UniqueKeys, func(a, b Key) bool {
 			return a.Name == b.Name && a.Prefix == b.Prefix && slices.Equal(a.Columns, b.Columns)
 		}) && slices.EqualFunc(t.Columns, o.Columns, func(a, b Column) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) })

@@ -63,6 +63,7 @@ type tableDef struct {
 type tableOptions struct {
 	charset, collation string
 	comment            *string
+	sequence           bool   // MariaDB keeps a sequence in it
 	versioned          *bool  // WITH SYSTEM VERSIONING, or without
 	moves              string // a clause that changes rows without events
 }
@@ -176,4 +177,12 @@ type defaultDef struct {
 	now   bool   // CURRENT_TIMESTAMP and its like
 	raw   string // a literal as Debezium's history has it: without its outer quotes
 	bare  bool   // raw is there
+}
+
+// replaceTables are tables as the server prints them, in place of a statement that cannot
+// be followed.
+type replaceTables struct {
+	tables []createTable
+	texts  []string
+	gone   []TableID
 }

@@ -42,7 +42,6 @@ type dialect struct {
 	ansiQuotes     bool // "…" is a name
 	noBackslash    bool // \ is no escape
 	realIsFloat    bool
-	strict         bool // a VARCHAR that is too long is an error, and so does not occur
 	oracle         bool // MariaDB's sql_mode=ORACLE
 	lowerCase      bool // names of tables and databases are kept in lower case
 	implicitStamps bool // TIMESTAMP columns are NOT NULL where they do not say otherwise
@@ -56,12 +55,11 @@ type dialect struct {
 
 // Bits of sql_mode, as the log has them.
 const (
-	modeRealAsFloat   = 1 << 0
-	modeANSIQuotes    = 1 << 2
-	modeOracle        = 1 << 9 // MariaDB's
-	modeNoBackslash   = 1 << 20
-	modeStrictTables  = 1 << 21
-	modeStrictAll     = 1 << 22
+	modeRealAsFloat = 1 << 0
+	modeANSIQuotes  = 1 << 2
+	modeOracle      = 1 << 9 // MariaDB's
+	modeNoBackslash = 1 << 20
+
 	newestVersion     = 999999
 	mariadbSkipsFrom  = 50700 // MariaDB leaves alone what MySQL says to versions from 5.7 on
 	mariadbSkipsUntil = 99999
@@ -71,7 +69,6 @@ func (d dialect) withMode(mode uint64) dialect {
 	d.realIsFloat = mode&modeRealAsFloat != 0
 	d.ansiQuotes = mode&modeANSIQuotes != 0
 	d.noBackslash = mode&modeNoBackslash != 0
-	d.strict = mode&(modeStrictTables|modeStrictAll) != 0
 	d.oracle = d.mariadb && mode&modeOracle != 0
 	return d
 }

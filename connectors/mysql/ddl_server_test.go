@@ -30,7 +30,7 @@ type tracker struct {
 
 func newTracker(t testing.TB, server *peers.MySQLServer, db ...string) *tracker {
 	tr := &tracker{t: t, c: server.Connect(t, db[0]), db: db}
-	tr.cat = newCatalog(dialect{mariadb: server.MariaDB, version: versionOf(tr.text("SELECT VERSION()")), strict: true})
+	tr.cat = newCatalog(dialect{mariadb: server.MariaDB, version: versionOf(tr.text("SELECT VERSION()"))})
 	row := tr.rows("SELECT @@character_set_server, @@collation_server")[0]
 	tr.cat.charset, tr.cat.collation = charsetName(row[0]), collationName(row[1])
 	for _, d := range db {
@@ -115,7 +115,6 @@ func (tr *tracker) exec(sql string) bool {
 		}
 		tr.history = append(tr.history, info)
 		d := tr.cat.d.withMode(tr.mode)
-		d.strict = true
 		for _, one := range parseDDL(info, database, d) {
 			if one.err != nil {
 				tr.fail("cannot read: %v", one.err)

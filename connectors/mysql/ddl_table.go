@@ -132,6 +132,11 @@ func (p *parser) tableOptions(o *tableOptions, create bool) {
 			o.versioned = &yes
 		case p.tok.is("PARTITION") && p.peek.is("BY"):
 			p.partitions()
+		case p.tok.is("SEQUENCE"):
+			p.advance()
+			p.acceptMark('=')
+			o.sequence = p.tok.text != "0"
+			p.advance()
 		case p.oneOf("UNION") && (p.peek.mark('=') || p.peek.mark('(')): // of MERGE
 			p.advance()
 			p.acceptMark('=')
@@ -201,6 +206,7 @@ func (p *parser) createSequence(orReplace bool, ids *[]TableID) statement {
 	c.id = p.table()
 	*ids = append(*ids, c.id)
 	p.skipStatement()
+	c.def.opts.sequence = true
 	no := false
 	for _, name := range []string{"next_not_cached_value", "minimum_value", "maximum_value", "start_value", "increment", "cache_size", "cycle_option", "cycle_count"} {
 		d := columnDef{name: name, typ: BigInt, words: "BIGINT", length: NoLength, scale: NoLength, srid: NoLength, null: &no}

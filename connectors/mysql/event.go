@@ -91,8 +91,10 @@ func (q *queryEvent) session(st *Statement) {
 	c := cursor{b: q.vars}
 	for len(c.b) > 0 {
 		switch c.u8() {
-		case 0: // flags
-			c.u32()
+		case 0: // flags; MariaDB's OPTION_EXPLICIT_DEF_TIMESTAMP is among them
+			if st.ExplicitTimestamps = -1; c.u32()&(1<<24) != 0 {
+				st.ExplicitTimestamps = 1
+			}
 		case 1:
 			st.SQLMode = c.u64()
 		case 2: // catalog, with a zero
@@ -122,7 +124,11 @@ func (q *queryEvent) session(st *Statement) {
 			}
 		case 13, 128: // microseconds
 			c.u24()
-		case 16, 19, 20:
+		case 16: // MySQL's explicit_defaults_for_timestamp
+			if st.ExplicitTimestamps = -1; c.u8() != 0 {
+				st.ExplicitTimestamps = 1
+			}
+		case 19, 20:
 			c.u8()
 		case 18: // default collation of utf8mb4
 			c.u16()

@@ -46,6 +46,12 @@ var (
 	reasonSchema = &connectors.Reason{Code: "mysql.schema", Retry: connectors.RetryNever,
 		Doc:    "A row does not fit the definition of its table that is known: its columns would be mistaken for others.",
 		Remedy: "run with snapshot.mode=recovery to read the definitions anew, if no table changed since the stored position; else delete the connector's offsets for a new snapshot"}
+	reasonDDL = &connectors.Reason{Code: "mysql.ddl", Retry: connectors.RetryNever,
+		Doc:    "A statement in the binary log changes a captured table and cannot be followed, and the server has logged more since, so that the table as it is now may have changed again.",
+		Remedy: "delete the connector's offsets for a new snapshot; or set schema.history.internal.skip.unparseable.ddl=true if the statement changes no column, or schema.history.internal.ddl.filter to a pattern that matches it"}
+	reasonHistory = &connectors.Reason{Code: "mysql.history", Retry: connectors.RetryNever,
+		Doc:    "The history of the tables' definitions is missing or cannot be read: rows between the stored position and now cannot be told apart into columns.",
+		Remedy: "run once with snapshot.mode=recovery to read the definitions anew, if no table changed since the stored position; else delete the connector's offsets for a new snapshot"}
 	reasonXA = &connectors.Reason{Code: "mysql.xa", Retry: connectors.RetryNever,
 		Doc:    "A prepared transaction (XA) was decided whose rows cannot be read again.",
 		Remedy: "delete the connector's offsets for a new snapshot"}
@@ -54,7 +60,7 @@ var (
 		Remedy: "check the server's log with mysqlbinlog --verify-binlog-checksum; go on behind it with a new snapshot"}
 
 	reasons = []*connectors.Reason{reasonUnreachable, reasonLogin, reasonTLS, reasonRights, reasonNoLog, reasonLogLost, reasonServerID,
-		reasonRowImage, reasonData, reasonSchema, reasonXA, reasonLog}
+		reasonRowImage, reasonData, reasonSchema, reasonDDL, reasonHistory, reasonXA, reasonLog}
 )
 
 // Numbers of the server's errors.

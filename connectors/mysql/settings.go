@@ -240,6 +240,18 @@ func (s *settings) captures(id TableID) bool {
 	return !(s.ignoreBuiltin && builtin(id.Database)) && s.tables.Match(id.Database, id.Name)
 }
 
+// keeps reports whether the history keeps a table's definition: by default those of all
+// tables, since any may be renamed to a captured one.
+func (s *settings) keeps(id TableID) bool {
+	switch {
+	case s.history.capturedTables:
+		return s.captures(id)
+	case s.history.capturedDatabases:
+		return s.capturesDatabase(id.Database)
+	}
+	return !builtin(id.Database)
+}
+
 // capturesDatabase reports whether tables of a database may be captured.
 func (s *settings) capturesDatabase(database string) bool {
 	if s.ignoreBuiltin && builtin(database) {

@@ -35,9 +35,10 @@ type snapshot struct {
 
 // A snapshotTable is a table to read.
 type snapshotTable struct {
-	id     TableID
-	rows   int64 // as the server estimates
-	create string
+	id       TableID
+	rows     int64 // as the server estimates
+	sequence bool
+	create   string
 }
 
 // snapshot reads what is captured as it stands at one place of the log, and returns the
@@ -168,7 +169,7 @@ func (t *task) lock(ctx context.Context, ss *session) (unlock func() error, err 
 }
 
 func (t *task) lockTables(ctx context.Context, ls *session) error {
-	tables, err := t.listTables(ctx, ls)
+	tables, err := t.listTables(ctx, ls, t.s.captures)
 	if err != nil || len(tables) == 0 {
 		return err
 	}
@@ -179,16 +180,16 @@ func (t *task) lockTables(ctx context.Context, ls *session) error {
 	return ls.exec(ctx, "LOCK TABLES "+strings.Join(parts, ", "))
 }
 
-// listTables are the captured tables, by name.
-func (t *task) listTables(ctx context.Context, ss *session) ([]snapshotTable, error) {
-	rows, err := ss.query(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED')")
+// listTables are the tables that pass, by name.
+func (t *task) listTables(ctx context.Context, ss *session, pass func(TableID) bool) ([]snapshotTable, error) {
+	rows, err := ss.query(ctx, "SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_ROWS, TABLE_TYPE FROM information_schema.TABLES WHERE TABLE_TYPE IN ('BASE TABLE', 'SYSTEM VERSIONED', 'SEQUENCE')")
 	if err != nil {
 		return nil, err
 	}
 	var out []snapshotTable
 	for _, r := range rows {
-		tab := snapshotTable{id: TableID{r[0].text, r[1].text}, rows: -1}
-		if !t.s.captures(tab.id) {
+		tab := snapshotTable{id: TableID{r[0].text, r[1].text}, rows: -1, sequence: r[3].text == "SEQUENCE"}
+		if !pass(tab.id) {
 			continue
 		}
 		if n, err := strconv.ParseInt(r[2].text, 10, 64); err == nil {
@@ -202,7 +203,8 @@ func (t *task) listTables(ctx context.Context, ss *session) ([]snapshotTable, er
 	return out, nil
 }
 
-// readSchemas reads the definitions of what is captured.
+// readSchemas reads the definitions that the history keeps, which may be more than what
+// is captured.
 func (t *task) readSchemas(ctx context.Context, ss *session, pos position) ([]snapshotTable, InitialSchema, error) {
 	init := InitialSchema{Place: pos.place(), At: time.Now()}
 	init.Place.Snapshot, init.Place.ServerID = true, 0
@@ -211,24 +213,32 @@ func (t *task) readSchemas(ctx context.Context, ss *session, pos position) ([]sn
 		return nil, init, err
 	}
 	init.Charset, init.Collation = rows[0][0].text, rows[0][1].text
-	tables, err := t.listTables(ctx, ss)
+	kept, err := t.listTables(ctx, ss, t.s.keeps)
 	if err != nil {
 		return nil, init, err
 	}
-	for i := range tables {
-		id := tables[i].id
+	var tables []snapshotTable
+	for i := range kept {
+		id := kept[i].id
 		rows, err := ss.query(ctx, "SHOW CREATE TABLE "+id.quoted())
+		if err != nil && !t.s.captures(id) {
+			t.lg.Warn("the definition of a table that is not captured cannot be read and is left out of the schema history", "table", id.String(), "error", err)
+			continue
+		}
 		if err != nil {
 			return nil, init, err
 		}
-		tables[i].create = rows[0][1].text
+		kept[i].create = rows[0][1].text
+		if t.s.captures(id) && !kept[i].sequence {
+			tables = append(tables, kept[i])
+		}
 		n := len(init.Databases)
 		if n == 0 || init.Databases[n-1].Name != id.Database {
 			rows, err := ss.query(ctx, "SELECT DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE SCHEMA_NAME = "+quoteText(id.Database))
 			if err != nil {
 				return nil, init, err
 			}
-			db := InitialDatabase{Name: id.Database}
+			db := InitialDatabase{Name: id.Database, Charset: init.Charset, Collation: init.Collation}
 			if len(rows) > 0 {
 				db.Charset, db.Collation = rows[0][0].text, rows[0][1].text
 			}
@@ -236,7 +246,7 @@ func (t *task) readSchemas(ctx context.Context, ss *session, pos position) ([]sn
 			n++
 		}
 		db := &init.Databases[n-1]
-		db.Tables = append(db.Tables, InitialTable{Name: id.Name, Create: tables[i].create})
+		db.Tables = append(db.Tables, InitialTable{Name: id.Name, Create: kept[i].create})
 	}
 	return tables, init, nil
 }

@@ -621,7 +621,7 @@ func (r *reader) ddl(ctx context.Context, h header, q *queryEvent, start int64) 
 	if r.inTx && r.done() {
 		return nil // it was followed before
 	}
-	st := Statement{Database: string(q.db), SQL: string(q.sql), At: time.Now()}
+	st := Statement{Database: string(q.db), SQL: string(q.sql), ErrorCode: q.errCode, At: time.Now()}
 	q.session(&st)
 	thread := r.block.fields[srcThread]
 	if !r.inTx {
@@ -630,7 +630,7 @@ func (r *reader) ddl(ctx context.Context, h header, q *queryEvent, start int64) 
 		r.block.fields[srcThread] = schema.Value{}
 		st.Place = Place{TimeSec: r.pos.sec, File: r.file, Pos: r.at, GTIDs: r.set.String(), ServerID: h.server}
 	} else {
-		st.Place = Place{TimeSec: r.pos.sec, File: r.pos.file, Pos: r.pos.pos, GTIDs: r.set.String(), ServerID: h.server}
+		st.Place = Place{TimeSec: r.pos.sec, File: r.pos.file, Pos: r.pos.pos, Event: r.pos.events, GTIDs: r.set.String(), ServerID: h.server}
 	}
 	r.block.fields[srcQuery] = schema.Value{}
 	source := func(db, table string) schema.Value {
@@ -722,6 +722,10 @@ const maxMapped = 10_000
 func (r *reader) ready(ctx context.Context, mp *mapped, start int64) error {
 	def := r.t.schemas.Table(mp.m.id)
 	if mp.rows != nil && mp.def == def {
+		return nil
+	}
+	if def != nil && def.Sequence {
+		mp.captured = false
 		return nil
 	}
 	where := placeText(r.file, start)

@@ -60,8 +60,7 @@ func TestCompressedTransactions(t *testing.T) {
 				if i%3 != 0 || len(b.Offsets) == 0 {
 					continue
 				}
-				at := &connectortest.OffsetStore{}
-				at.Put(t, b.Offsets)
+				at := r.Offsets.At(t, b.Offsets)
 				done := 0
 				for _, before := range r.Batches()[:i+1] {
 					done += len(on(before.Records, topic))
@@ -250,7 +249,7 @@ func TestTaggedGTIDs(t *testing.T) {
 		"SET SESSION gtid_next = 'AUTOMATIC'", "INSERT INTO g VALUES (4)")
 	r.WaitFor("the rows", func() bool { return len(on(r.Records(), topic)) == 4 })
 	r.Stop()
-	if gtid := r.Records()[0].Value.Get("source").Get("gtid").Str(); !strings.Contains(gtid, ":a_tag:") {
+	if gtid := on(r.Records(), topic)[0].Value.Get("source").Get("gtid").Str(); !strings.Contains(gtid, ":a_tag:") {
 		t.Errorf("the gtid is %q", gtid)
 	}
 	all, _ := store.All(t.Context())
@@ -300,8 +299,7 @@ func TestPositionsWithinATransaction(t *testing.T) {
 			if within++; i%5 != 0 {
 				continue
 			}
-			at := &connectortest.OffsetStore{}
-			at.Put(t, b.Offsets)
+			at := r.Offsets.At(t, b.Offsets)
 			again := d.start(d.config("table.include.list", d.name+".w,"+d.name+".nothing", "max.batch.size", "100"), at)
 			again.WaitFor("the rest", func() bool { return len(on(again.Records(), topic)) >= 3000-done })
 			again.Stop()

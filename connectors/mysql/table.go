@@ -21,6 +21,7 @@ type Table struct {
 	ID                 TableID
 	Charset, Collation string // the defaults of its columns
 	Comment            string
+	Sequence           bool     // MariaDB keeps a sequence in it: its rows are no data
 	Columns            []Column // in the order of the rows in the log; generated and invisible ones are among them
 	PrimaryKey         []string // the columns' names in the key's order; nil: there is none
 	UniqueKeys         []Key    // in the order of their definition, without the primary key
@@ -196,6 +197,7 @@ type Statement struct {
 	// Whether a TIMESTAMP column that says nothing is nullable (1) or not (-1); 0: not said.
 	// Of MySQL's Q_EXPLICIT_DEFAULTS_FOR_TIMESTAMP, MariaDB's flag in Q_FLAGS2.
 	ExplicitTimestamps int8
+	ErrorCode          uint16 // what it failed with on the server, or 0
 	Place              Place
 	At                 time.Time // of processing: ts_ms
 }

@@ -194,7 +194,7 @@ func (t *task) anew(ctx context.Context, queue *cdc.Queue) (position, error) {
 
 // place is the position as the history knows it.
 func (p position) place() Place {
-	return Place{TimeSec: p.sec, File: p.file, Pos: p.pos, GTIDs: p.gtids, ServerID: p.serverID}
+	return Place{TimeSec: p.sec, File: p.file, Pos: p.pos, Event: p.events, GTIDs: p.gtids, ServerID: p.serverID}
 }
 
 // fit reports a server that cannot be captured at all.

@@ -43,7 +43,6 @@ var errNullElement = lossError("holds a null, or a value that its element's sche
 // array decodes the text of a one-dimensional array, {1,NULL,"a b"}. delim is the
 // element type's delimiter; optional says whether elements may be null.
 func array(elem decoder, delim byte, optional bool) decoder {
-	delims := []byte{delim}
 	return func(a *schema.Arena, b []byte) (schema.Value, error) {
 		body := b
 		if len(body) > 0 && body[0] == '[' { // bounds other than 1: [0:1]={…}
@@ -60,7 +59,7 @@ func array(elem decoder, delim byte, optional bool) decoder {
 		if len(body) == 0 {
 			return schema.ArrayValue(nil), nil
 		}
-		vals := make([]schema.Value, 0, 1+bytes.Count(body, delims))
+		vals := make([]schema.Value, 0, 1+bytes.Count(body, []byte{delim}))
 		var scratch []byte
 		for {
 			var item []byte
@@ -94,11 +93,11 @@ func array(elem decoder, delim byte, optional bool) decoder {
 				vals = append(vals, schema.Value{})
 			} else {
 				v, err := elem(a, item)
-				if err != nil && !lost(err) {
-					return schema.Value{}, fmt.Errorf("element %d: %w", len(vals), err)
+				if lost(err) {
+					v, err = schema.Value{}, nil
 				}
 				if err != nil {
-					v = schema.Value{}
+					return schema.Value{}, fmt.Errorf("element %d: %w", len(vals), err)
 				}
 				vals = append(vals, v)
 			}
@@ -141,7 +140,7 @@ type pair struct {
 
 // parseHstore reads "a"=>"1", "n"=>NULL.
 func parseHstore(b []byte) ([]pair, error) {
-	whole := b
+	bad := fmt.Errorf("%q is no hstore", clip(b))
 	var out []pair
 	word := func() (s string, quoted, ok bool) {
 		if len(b) == 0 || b[0] != '"' {
@@ -171,12 +170,12 @@ func parseHstore(b []byte) ([]pair, error) {
 	for b = bytes.TrimLeft(b, " "); len(b) > 0; b = bytes.TrimLeft(b, ", ") {
 		key, _, ok := word()
 		if !ok || !bytes.HasPrefix(b, []byte("=>")) {
-			return nil, fmt.Errorf("%q is no hstore", clip(whole))
+			return nil, bad
 		}
 		b = b[2:]
 		value, quoted, ok := word()
 		if !ok {
-			return nil, fmt.Errorf("%q is no hstore", clip(whole))
+			return nil, bad
 		}
 		out = append(out, pair{key, value, !quoted && value == "NULL"})
 	}
