@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -21,8 +22,10 @@ func sameBytes(_ *schema.Arena, raw []byte) []byte { return raw }
 // builtinCharset are the sets that need no table; nil: of another one.
 func builtinCharset(name string) charset {
 	switch strings.ToLower(name) {
-	case "", "utf8mb4", "utf8mb3", "utf8", "ascii", "binary":
+	case "", "utf8mb4", "utf8mb3", "utf8", "binary":
 		return sameBytes
+	case "ascii":
+		return asciiCharset
 	case "utf16", "ucs2":
 		return utf16Charset(binary.BigEndian)
 	case "utf16le":
@@ -36,12 +39,28 @@ func builtinCharset(name string) charset {
 			}
 			out, err := simplifiedchinese.GB18030.NewDecoder().Bytes(raw)
 			if err != nil {
-				return []byte(strings.ToValidUTF8(string(raw), "\uFFFD"))
+				return []byte(strings.ToValidUTF8(string(raw), "?"))
 			}
-			return out
+			return bytes.ReplaceAll(out, []byte("\uFFFD"), []byte("?"))
 		}
 	}
 	return nil
+}
+
+// unknown stands for what is no character, as where the server converts.
+const unknown = '?'
+
+func asciiCharset(a *schema.Arena, raw []byte) []byte {
+	if ascii(raw) {
+		return raw
+	}
+	out := a.Copy(raw)
+	for i, c := range out {
+		if c >= 0x80 {
+			out[i] = unknown
+		}
+	}
+	return out
 }
 
 func ascii(b []byte) bool {
@@ -73,7 +92,7 @@ func utf16Charset(order binary.ByteOrder) charset {
 				if full := utf16.DecodeRune(r, low); full != utf8.RuneError {
 					r, raw = full, raw[2:]
 				} else {
-					r = utf8.RuneError
+					r = unknown
 				}
 			}
 			out = utf8.AppendRune(out, r)
@@ -117,7 +136,7 @@ func (t *charsetTable) decode(a *schema.Arena, raw []byte) []byte {
 			}
 			ok := false
 			if r, ok = t.wider[code]; !ok {
-				r = utf8.RuneError
+				r = unknown
 			}
 		}
 		out = utf8.AppendRune(out, r)
@@ -154,7 +173,7 @@ func (ss *session) readCharset(ctx context.Context, name string) (charset, error
 	}
 	t := &charsetTable{wider: map[uint32]rune{}, ascii: true}
 	for i := range t.lead {
-		t.lead[i], t.one[i] = 1, utf8.RuneError
+		t.lead[i], t.one[i] = 1, unknown
 	}
 	var codes []uint32
 	for i := range uint32(256) {

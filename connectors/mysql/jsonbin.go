@@ -218,8 +218,9 @@ func appendJSONText(dst, s []byte) []byte {
 	return append(append(dst, s[from:]...), '"')
 }
 
-// appendJSONDouble writes a double as the server does: its shortest digits; with an
-// exponent where the point would stand beyond fifteen of them; with a point always.
+// appendJSONDouble writes a double as the server does (my_gcvt): its shortest digits;
+// with an exponent where the point would stand more than fifteen places to the left or
+// right, unless digits stand behind it; else with a point always.
 func appendJSONDouble(dst []byte, f float64) []byte {
 	var buf [32]byte
 	e := strconv.AppendFloat(buf[:0], f, 'e', -1, 64) // d.ddde±xx
@@ -235,7 +236,7 @@ func appendJSONDouble(dst []byte, f float64) []byte {
 	if digits > 1 {
 		digits-- // the point
 	}
-	if exp >= -5 && exp < 15 || digits > 15 && exp >= 0 && exp < digits {
+	if exp >= -15 && exp < 15 || exp >= 15 && digits > exp+1 {
 		from := len(dst)
 		dst = strconv.AppendFloat(dst, f, 'f', -1, 64)
 		for _, c := range dst[from:] {
