@@ -16,6 +16,7 @@ type Context struct {
 	Task      int    // the task's number; -1 for the connector itself
 	Log       *slog.Logger
 	Files     Files // which files may be opened
+	Restarts  int   // automatic restarts in a row before this run of a task
 
 	// Offsets are the stored offsets of a source's own partitions. Sources only.
 	Offsets OffsetReader

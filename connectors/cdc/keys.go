@@ -47,8 +47,8 @@ var (
 		Doc: "Java's pause before a restart. The worker restarts failed tasks with its own growing pauses."}
 	KeyQueryFetchSize = config.Key[int32]{Name: "query.fetch.size", Importance: config.Medium, Group: GroupConnector, Width: config.MediumW,
 		Doc: "Rows of one fetch of a query. Queries of the catalogs are read whole."}
-	KeyErrorsMaxRetries = config.Key[int32]{Name: "errors.max.retries", Default: -1, Importance: config.Low, Group: GroupConnector, Width: config.MediumW, Check: RetryPolicy,
-		Doc: "-1: a lost connection is retried without end; 0: never, the task stays failed."}
+	KeyErrorsMaxRetries = config.Key[int32]{Name: "errors.max.retries", Default: -1, Importance: config.Low, Group: GroupConnector, Width: config.MediumW, Check: config.AtLeast[int32](-1),
+		Doc: "Automatic restarts in a row after failures that may pass by themselves, such as a lost connection, before the task stays failed; -1: without end. They are counted anew after 10 minutes of running."}
 	KeyIncrementalSnapshotWatermarkingStrategy = config.Key[string]{Name: "incremental.snapshot.watermarking.strategy", Default: "INSERT_INSERT", Importance: config.Low, Group: GroupConnector, Width: config.MediumW, Check: config.OneOf("INSERT_INSERT", "INSERT_DELETE"), Recommend: Recommend("insert_insert", "insert_delete"),
 		Doc: "How an incremental snapshot marks its windows in the signal table."}
 	KeyInternalAdvancedMetricsEnable = config.Key[bool]{Name: "internal.advanced.metrics.enable", Importance: config.Medium, Group: GroupConnector, Width: config.MediumW,
@@ -116,7 +116,7 @@ var (
 	KeySnapshotSelectStatementOverrides = config.Key[string]{Name: "snapshot.select.statement.overrides", Importance: config.Medium, Group: GroupEvents, Width: config.Long,
 		Doc: "Tables of which the snapshot reads what a SELECT of yours gives; the statement stands in snapshot.select.statement.overrides.<schema>.<table>."}
 	KeyColumnMaskHashWithSalt = config.Key[string]{Name: "column.mask.hash.([^.]+).with.salt.(.+)", Importance: config.Medium, Group: GroupEvents, Width: config.Long,
-		Doc: "column.mask.hash.<algorithm>.with.salt.<salt> = columns, as regular expressions of schema.table.column, whose text is replaced by its hash."}
+		Doc: "column.mask.hash.<algorithm>.with.salt.<salt> = columns, as regular expressions of schema.table.column, whose text is replaced by its hash, as Java serializes it; column.mask.hash.v2.<algorithm>.with.salt.<salt> hashes the text itself."}
 	KeyColumnMaskWithDChars = config.Key[string]{Name: "column.mask.with.(d+).chars", Importance: config.Medium, Group: GroupEvents,
 		Doc: "column.mask.with.<n>.chars = columns, as regular expressions, whose text is replaced by n asterisks."}
 	KeyColumnTruncateToDChars = config.Key[int32]{Name: "column.truncate.to.(d+).chars", NullDefault: true, Importance: config.Medium, Group: GroupEvents,
@@ -196,16 +196,6 @@ func Recommend(values ...string) func(config.Values) []any {
 	}
 }
 
-// ZeroOnly refuses all but 0 of a duration that asks for what is not supported.
-func ZeroOnly(what string) func(time.Duration) error {
-	return func(d time.Duration) error {
-		if d != 0 {
-			return fmt.Errorf("%s is not supported; leave the key out or set 0", what)
-		}
-		return nil
-	}
-}
-
 // NotTrue refuses true of what is not supported.
 func NotTrue(what string) func(bool) error {
 	return func(b bool) error {
@@ -250,14 +240,6 @@ func OnlySource(l []string) error {
 func OneThread(n int32) error {
 	if n != 1 {
 		return fmt.Errorf("a snapshot reads with one connection; more are not supported; leave the key out or set 1")
-	}
-	return nil
-}
-
-// RetryPolicy checks errors.max.retries.
-func RetryPolicy(n int32) error {
-	if n != 0 && n != -1 {
-		return fmt.Errorf("a number of retries is not supported; set -1 (without end) or 0 (never)")
 	}
 	return nil
 }

@@ -6,12 +6,16 @@ import (
 	"crypto/sha256"
 	"crypto/sha3"
 	"crypto/sha512"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash"
+	"io"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 
 	"millrace/schema"
@@ -48,18 +52,19 @@ func ParseTextRule(key, value string) (*TextRule, error) {
 		}
 		change = func(a *schema.Arena, text []byte, _ int) schema.Value { return a.String(firstRunes(text, n)) }
 	} else if m := hashColumns.FindStringSubmatch(key); m != nil {
-		if m[1] != "" {
-			return nil, fmt.Errorf("version 2 of hashing columns is not supported; use column.mask.hash.%s.with.salt.…", m[2])
-		}
 		sum, err := hasher(m[2])
 		if err != nil {
 			return nil, err
 		}
-		salt := []byte(m[3])
+		salt, serialized := []byte(m[3]), m[1] == ""
 		change = func(a *schema.Arena, text []byte, length int) schema.Value {
 			h := sum()
 			h.Write(salt)
-			h.Write(text)
+			if serialized {
+				writeSerialized(h, text)
+			} else {
+				h.Write(text)
+			}
 			out := a.Bytes(2 * h.Size())
 			hex.Encode(out, h.Sum(nil))
 			if length > 0 && length < len(out) {
@@ -75,6 +80,47 @@ func ParseTextRule(key, value string) (*TextRule, error) {
 		return nil, err
 	}
 	return &TextRule{columns, change}, nil
+}
+
+// writeSerialized writes a text as Java's serialization has it, which the first version of
+// hashing takes for a text's bytes (Java Object Serialization Specification, chapter 6):
+//
+//	AC ED 00 05   magic, version
+//	74 u16        a string of so many bytes, or
+//	7C u64        one of more than 65535
+//	bytes         modified UTF-8: NUL is C0 80, what lies beyond U+FFFF its two surrogates
+func writeSerialized(w io.Writer, text []byte) {
+	plain := true
+	for _, c := range text {
+		if c == 0 || c >= 0xf0 {
+			plain = false
+			break
+		}
+	}
+	if !plain {
+		out := make([]byte, 0, len(text)+len(text)/2)
+		for _, r := range string(text) {
+			switch hi, lo := utf16.EncodeRune(r); {
+			case r == 0:
+				out = append(out, 0xc0, 0x80)
+			case r > 0xffff:
+				for _, u := range []rune{hi, lo} {
+					out = append(out, 0xe0|byte(u>>12), 0x80|byte(u>>6)&0x3f, 0x80|byte(u)&0x3f)
+				}
+			default:
+				out = utf8.AppendRune(out, r)
+			}
+		}
+		text = out
+	}
+	head := []byte{0xac, 0xed, 0, 5}
+	if len(text) <= math.MaxUint16 {
+		head = binary.BigEndian.AppendUint16(append(head, 0x74), uint16(len(text)))
+	} else {
+		head = binary.BigEndian.AppendUint64(append(head, 0x7c), uint64(len(text)))
+	}
+	_, _ = w.Write(head) // hashes never fail
+	_, _ = w.Write(text)
 }
 
 // hasher finds an algorithm under Java's name.

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 
+	"millrace/connectors"
 	"millrace/schema/config"
 )
 
@@ -45,3 +46,16 @@ func Exclusive(v config.Values, include, exclude string) *config.Error {
 // Patterned reads a setting that holds a list of regular expressions: from its text
 // and not from the list, since commas may be escaped.
 func Patterned(v config.Values, key string) (Patterns, error) { return ParsePatterns(v.Raw[key]) }
+
+// Retries is errors.max.retries: how many automatic restarts in a row there are of a task that
+// fails for reasons that may pass; negative: any number.
+type Retries int
+
+// Limit marks an error as one that no retry helps against, where a run after so many restarts
+// in a row was the last.
+func (n Retries) Limit(err error, restarts int) error {
+	if n < 0 || restarts < int(n) || !connectors.IsRetriable(err) {
+		return err
+	}
+	return connectors.BadConfig(fmt.Errorf("%w; it is not tried again: errors.max.retries=%d", err, int(n)))
+}

@@ -89,7 +89,7 @@ func (s *settings) classify(err error, doing string) error {
 		return err
 	}
 	fail := func(r *connectors.Reason, remedy string) error {
-		if r == reasonUnreachable && !s.retry {
+		if r == reasonUnreachable && s.retries == 0 {
 			return connectors.BadConfig(connectors.Failed(r, err, doing, remedy))
 		}
 		return connectors.Failed(r, err, doing, remedy)

@@ -195,7 +195,7 @@ type settings struct {
 	maxBatch                   int
 	maxQueue                   int
 	maxQueueBytes              int
-	retry                      bool
+	retries                    cdc.Retries
 
 	gtidIncludes, gtidExcludes cdc.Patterns // of server UUIDs; MariaDB: of domain-server
 	gtidFilterRows             bool
@@ -308,7 +308,7 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 		tombstones: keyTombstonesOnDelete.Get(v), headers: keyExtendedHeadersEnabled.Get(v), query: keyIncludeQuery.Get(v),
 		transactions: keyProvideTransactionMetadata.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
 		failure: strings.ToLower(keyEventProcessingFailureHandlingMode.Get(v)), inconsistent: strings.ToLower(keyInconsistentSchemaHandlingMode.Get(v)),
-		maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)), maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retry: keyErrorsMaxRetries.Get(v) != 0,
+		maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)), maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(keyErrorsMaxRetries.Get(v)),
 		gtidFilterRows: keyGtidSourceFilterDmlEvents.Get(v), gtidIgnore: keyGtidIgnoreOnRecovery.Get(v),
 		heartbeat: keyHeartbeatInterval.Get(v), heartbeatAction: keyHeartbeatActionQuery.Get(v), checkTimeout: keyConnectionValidationTimeout.Get(v),
 		schemaChanges: keyIncludeSchemaChanges.Get(v),

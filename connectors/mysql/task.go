@@ -70,7 +70,7 @@ func (t *task) Run(parent context.Context, out connectors.Out) error {
 	case refused != nil && !errors.Is(refused, context.Canceled):
 		return refused
 	}
-	return err
+	return t.s.retries.Limit(err, t.cc.Restarts)
 }
 
 // Commit has nothing to do: a server keeps its log by its own rules.

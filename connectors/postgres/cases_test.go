@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -504,6 +506,10 @@ func TestSettingsThatShapeRows(t *testing.T) {
 	hash := text(snap("column.mask.hash.SHA-256.with.salt.salt", "public.s.(b|c)")[0].Value.Get("after"))
 	if !strings.Contains(hash, "b:"+sha("salt", "xyz")) || !strings.Contains(hash, "c:"+sha("salt", "abcdefghij")[:10]+"}") {
 		t.Errorf("column.mask.hash: %s", hash)
+	}
+	plain := sha256.Sum256([]byte("saltxyz"))
+	if again := text(snap("column.mask.hash.v2.SHA-256.with.salt.salt", "public.s.b")[0].Value.Get("after")); !strings.Contains(again, "b:"+hex.EncodeToString(plain[:])) {
+		t.Errorf("column.mask.hash.v2: %s", again)
 	}
 }
 

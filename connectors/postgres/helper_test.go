@@ -130,7 +130,7 @@ func bytesReader(b []byte) io.Reader { return bytes.NewReader(b) }
 
 // sha is the hash that a masked column has.
 func sha(salt, text string) string {
-	sum := sha256.Sum256([]byte(salt + text))
+	sum := sha256.Sum256([]byte(salt + "\xac\xed\x00\x05t\x00" + string(rune(len(text))) + text)) // as Java serializes a text
 	return hex.EncodeToString(sum[:])
 }
 

@@ -74,7 +74,7 @@ var (
 		Doc: "What happens at that bound."}
 	keyDatabaseTcpKeepAlive = config.Key[bool]{Name: "database.tcpKeepAlive", Default: true, Importance: config.Medium, Group: groupPostgres, Width: config.Short,
 		Doc: "Whether TCP keeps idle connections alive."}
-	keyXminFetchInterval = config.Key[time.Duration]{Name: "xmin.fetch.interval.ms", Importance: config.Medium, Group: groupPostgres, Width: config.Short, Check: cdc.ZeroOnly("fetching xmin"),
+	keyXminFetchInterval = config.Key[time.Duration]{Name: "xmin.fetch.interval.ms", Importance: config.Medium, Group: groupPostgres, Width: config.Short, Check: cdc.AtLeastZero,
 		Doc: "Milliseconds between two looks at the slot's xmin, which is then part of the source block; 0: never."}
 	keySkippedOperations = config.Key[[]string]{Name: "skipped.operations", Default: []string{"t"}, Importance: config.Low, Group: groupPostgres, Width: config.Short, Check: func(l []string) error { _, err := cdc.ParseOperations(l); return err },
 		Doc: "Operations that are not sent: c, u, d, t (truncate), or none."}
@@ -94,8 +94,8 @@ var (
 	keySnapshotIncludeCollectionList = cdc.KeySnapshotIncludeCollectionList
 	keySnapshotFetchSize             = config.Key[int32]{Name: "snapshot.fetch.size", NullDefault: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Rows of one fetch. A snapshot streams with COPY here."}
-	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.OneThread,
-		Doc: "Connections that read a snapshot side by side."}
+	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast[int32](1),
+		Doc: "Connections that read a snapshot side by side. There is one here, whatever this says."}
 	keySnapshotMaxThreadsMultiplier = config.Key[int32]{Name: "snapshot.max.threads.multiplier", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short,
 		Doc: "Parts of a table per such connection."}
 	keyLegacySnapshotMaxThreads                   = cdc.KeyLegacySnapshotMaxThreads

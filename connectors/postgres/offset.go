@@ -50,6 +50,7 @@ type position struct {
 	last    lsn
 	xid     int64 // 0: none
 	micros  int64
+	xmin    int64  // 0: unknown
 	message string // messageType
 }
 
@@ -60,6 +61,7 @@ const (
 	offSnapshot, offLastRecord = "snapshot", "last_snapshot_record"
 	offCompleted               = "snapshot_completed"
 	offEnded                   = "lsn_commit_before"
+	offXmin                    = "xmin"
 )
 
 // value is the position as it is stored.
@@ -89,6 +91,9 @@ func (p position) value() schema.Value {
 		v = v.Set(offXID, schema.Int64Value(p.xid))
 	}
 	v = v.Set(offMicros, schema.Int64Value(p.micros)).Set(offEvents, schema.Int64Value(p.events))
+	if p.xmin != 0 {
+		v = v.Set(offXmin, schema.Int64Value(p.xmin))
+	}
 	if p.begun != 0 {
 		v = v.Set(offEnded, int64Of(p.ended))
 	}
@@ -202,7 +207,7 @@ var (
 	offsetText      = offsetType{"a text", func(v schema.Value) bool { return v.Kind() == schema.String }}
 	offsetTruth     = offsetType{"true or false", func(v schema.Value) bool { return v.Kind() == schema.Bool }}
 	offsetTypes     = map[string]offsetType{
-		offLSN: offsetNumber, offProc: offsetNumber, offCommit: offsetNumber, offXID: offsetNumber, offEvents: offsetNumber, offEnded: offsetNumber, offMicros: offsetAnyNumber,
+		offLSN: offsetNumber, offProc: offsetNumber, offCommit: offsetNumber, offXID: offsetNumber, offXmin: offsetNumber, offEvents: offsetNumber, offEnded: offsetNumber, offMicros: offsetAnyNumber,
 		cdc.TxKey: offsetText, offMessage: offsetText, offLastRecord: offsetTruth, offCompleted: offsetTruth,
 		offSnapshot: {"a text, true or false", func(v schema.Value) bool { return offsetText.is(v) || offsetTruth.is(v) }},
 	}

@@ -91,7 +91,7 @@ func (s *settings) classify(err error, doing string) error {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	fail := func(r *connectors.Reason, remedy string) error {
-		if r.Retry == connectors.RetryHelps && !s.retry {
+		if r.Retry == connectors.RetryHelps && s.retries == 0 {
 			return connectors.BadConfig(connectors.Failed(r, err, doing, remedy))
 		}
 		return connectors.Failed(r, err, doing, remedy)

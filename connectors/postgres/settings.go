@@ -42,7 +42,8 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	keyDatabaseSslfactory.Name:                                  "Java's TLS sockets: database.sslmode and the certificates' files do the same",
 	keyLsnFlushTimeout.Name:                                     "confirming a position never blocks",
 	keyLsnFlushTimeoutAction.Name:                               "confirming a position never blocks",
-	keySnapshotFetchSize.Name:                                   "a snapshot streams with COPY",
+	keySnapshotFetchSize.Name:                                   "a snapshot streams with COPY, in memory that does not depend on it",
+	keySnapshotMaxThreads.Name:                                  "a snapshot reads one table after the other with one connection",
 	keySnapshotMaxThreadsMultiplier.Name:                        "a snapshot reads with one connection",
 	keySnapshotLockingModeCustomName.Name:                       "Java classes cannot run here",
 	keySnapshotModeConfigurationBasedSnapshotSchema.Name:        "the shapes of tables are read whenever they are needed",
@@ -54,6 +55,13 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	keyInternalLogPositionCheckEnable.Name:                      "the slot's position is always checked",
 	keySchemaRefreshMode.Name:                                   "a table's shape is the one that the stream announces",
 
+	"driver.*":                               "Java's database driver",
+	"openlineage.integration.*":              "OpenLineage",
+	"database.history.*":                     "a Postgres connector keeps no history of schemas",
+	"schema.history.internal.*":              "a Postgres connector keeps no history of schemas",
+	"signal.kafka.*":                         "there are no signals",
+	"signal.consumer.*":                      "there are no signals",
+	"signal.file":                            "there are no signals",
 	keyReadOnly.Name:                         "signals alone would write to the database",
 	"event.converting.failure.handling.mode": "event.processing.failure.handling.mode says it",
 })
@@ -204,12 +212,13 @@ type settings struct {
 	maxBatch            int
 	maxQueue            int
 	maxQueueBytes       int
-	retry               bool
+	retries             cdc.Retries
 
 	txTopic    string // of transactions' metadata; empty: none is sent
 	statistics bool
 	tags       []connectors.Label
 
+	xminEvery       time.Duration // 0: never
 	heartbeat       time.Duration
 	heartbeatTopic  string
 	heartbeatAction string
@@ -257,8 +266,8 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		moneyDigits: int(keyMoneyDigits.Get(v)), unknown: keyIncludeUnknownDatatypes.Get(v), comments: keyIncludeSchemaComments.Get(v),
 		tombstones: keyTombstonesOnDelete.Get(v), headers: keyExtendedHeadersEnabled.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
 		failure: strings.ToLower(keyEventProcessingFailureHandlingMode.Get(v)), maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)),
-		maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retry: keyErrorsMaxRetries.Get(v) != 0,
-		heartbeat: keyHeartbeatInterval.Get(v), heartbeatAction: keyHeartbeatActionQuery.Get(v), checkTimeout: keyConnectionValidationTimeout.Get(v),
+		maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(keyErrorsMaxRetries.Get(v)),
+		xminEvery: keyXminFetchInterval.Get(v), heartbeat: keyHeartbeatInterval.Get(v), heartbeatAction: keyHeartbeatActionQuery.Get(v), checkTimeout: keyConnectionValidationTimeout.Get(v),
 		selects: map[string]string{}, statistics: keyStatisticsMetricsEnabled.Get(v),
 	}
 	if p := keyPluginName.Get(v); p != "pgoutput" && p != "decoderbufs" {

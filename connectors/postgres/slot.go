@@ -22,6 +22,20 @@ type madeSlot struct {
 // createSlot creates a logical slot on a connection for replication. Its snapshot
 // can be used until the connection's next command.
 func (s *settings) createSlot(ctx context.Context, conn *pgconn.PgConn, version int, name string, temporary bool) (madeSlot, error) {
+	sql := s.createSQL(version, name, temporary)
+	rows, err := readRows(conn.Exec(ctx, sql))
+	if err != nil {
+		return madeSlot{}, s.classify(err, fmt.Sprintf("create slot %q", name))
+	}
+	if len(rows) != 1 || len(rows[0]) < 3 {
+		return madeSlot{}, fmt.Errorf("create slot %q: the server answered in an unknown form", name)
+	}
+	at, err := parseLSN(rows[0][1].text)
+	return madeSlot{at, rows[0][2].text}, err
+}
+
+// createSQL is the command that creates a slot and exports its snapshot.
+func (s *settings) createSQL(version int, name string, temporary bool) string {
 	sql := "CREATE_REPLICATION_SLOT " + quoteName(name)
 	if temporary {
 		sql += " TEMPORARY"
@@ -35,15 +49,7 @@ func (s *settings) createSlot(ctx context.Context, conn *pgconn.PgConn, version 
 	default:
 		sql += "EXPORT_SNAPSHOT"
 	}
-	rows, err := readRows(conn.Exec(ctx, sql))
-	if err != nil {
-		return madeSlot{}, s.classify(err, fmt.Sprintf("create slot %q", name))
-	}
-	if len(rows) != 1 || len(rows[0]) < 3 {
-		return madeSlot{}, fmt.Errorf("create slot %q: the server answered in an unknown form", name)
-	}
-	at, err := parseLSN(rows[0][1].text)
-	return madeSlot{at, rows[0][2].text}, err
+	return sql
 }
 
 // dropSlot drops the slot after an orderly stop.

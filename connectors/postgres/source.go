@@ -28,6 +28,7 @@ const (
 	srcTable
 	srcXID
 	srcLSN
+	srcXmin
 	srcFields = envelope.SourceOwn + 7
 )
 

@@ -61,6 +61,8 @@ type reader struct {
 	flushAt   time.Time     // the batch in the making goes, at the latest; zero: it is empty
 	movedAt   time.Time     // when an offset last went into the queue
 	beatAt    time.Time     // the next heartbeat is due; zero: none
+	xminAt    time.Time     // the slot's xmin is to be looked at; zero: never
+	xmin      int64         // 0: unknown
 	interval  time.Duration // between two reports, at most
 	quiet     quiet
 }
@@ -88,7 +90,7 @@ func (r *reader) run(ctx context.Context) error {
 					return err
 				}
 			}
-			for _, at := range []time.Time{r.flushAt, r.beatAt, r.moveAt()} {
+			for _, at := range []time.Time{r.flushAt, r.beatAt, r.xminAt, r.moveAt()} {
 				if !at.IsZero() && at.Before(deadline) {
 					deadline = at
 				}
@@ -189,9 +191,35 @@ func (r *reader) chores(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
+	if !r.xminAt.IsZero() && !now.Before(r.xminAt) {
+		if err := r.fetchXmin(ctx); err != nil {
+			return err
+		}
+	}
 	if at := r.moveAt(); !r.flushAt.IsZero() && !now.Before(r.flushAt) || !at.IsZero() && !now.Before(at) {
 		return r.flush(ctx)
 	}
+	return nil
+}
+
+// fetchXmin looks at the oldest transaction whose rows the slot keeps, which source blocks
+// then tell.
+func (r *reader) fetchXmin(ctx context.Context) error {
+	err := r.await(func() error {
+		rows, err := r.meta.query(ctx, "SELECT catalog_xmin FROM pg_catalog.pg_replication_slots WHERE slot_name = "+quoteText(r.t.s.slot))
+		if err != nil || len(rows) == 0 || rows[0][0].null {
+			return err
+		}
+		r.xmin, err = strconv.ParseInt(rows[0][0].text, 10, 64)
+		return err
+	})
+	if err != nil {
+		return r.t.s.classify(err, "read the slot's xmin")
+	}
+	if r.xmin != 0 {
+		r.block.fields[srcXmin] = schema.Int64Value(r.xmin)
+	}
+	r.xminAt = time.Now().Add(r.t.s.xminEvery)
 	return nil
 }
 
@@ -226,6 +254,7 @@ func (r *reader) flush(ctx context.Context) error {
 	}
 	records, bytes := r.build.Take()
 	at := r.pos
+	at.xmin = r.xmin
 	at.snapshot = r.resume.snapshot // catching up for a snapshot that was broken off: it is still to be taken
 	b := connectors.Batch{
 		Records: records,

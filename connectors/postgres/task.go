@@ -100,7 +100,7 @@ func (t *task) Run(parent context.Context, out connectors.Out) error {
 	case refused != nil && !errors.Is(refused, context.Canceled):
 		return refused
 	}
-	return err
+	return t.s.retries.Limit(err, t.cc.Restarts)
 }
 
 // Commit notes what the log has stored: the connection's owner confirms it.
@@ -570,6 +570,9 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position, unti
 	}
 	if s.heartbeat > 0 {
 		r.beatAt = time.Now()
+	}
+	if s.xminEvery > 0 {
+		r.xminAt = time.Now()
 	}
 	if err = r.run(ctx); err == errCaughtUp {
 		err = r.flush(ctx)

@@ -96,7 +96,6 @@ func TestValidateSettings(t *testing.T) {
 		{"a mode that does nothing", with(good, "snapshot.mode", "configuration_based"), "snapshot.mode", []string{"snapshot.mode.configuration.based.start.stream"}},
 		{"no regular expression", with(good, "table.include.list", "a.(b"), "table.include.list", []string{"(b"}},
 		{"signals", with(good, "signal.data.collection", "a.b"), "signal.data.collection", []string{"signals", "not supported"}},
-		{"threads", with(good, "snapshot.max.threads", "4"), "snapshot.max.threads", []string{"not supported"}},
 		{"a post processor of Java's", with(good, "post.processors", "p", "p.type", "com.acme.P"), "p.type", []string{"Java"}},
 		{"a key of Debezium 1", with(good, "table.whitelist", "a.b"), "table.whitelist", []string{"table.include.list"}},
 		{"an override without its statement", with(good, "snapshot.select.statement.overrides", "a.b"), "snapshot.select.statement.overrides", []string{"snapshot.select.statement.overrides.a.b"}},

@@ -368,7 +368,7 @@ func (h *Herder) startTask(id runtime.TaskID, s *taskSlot, c *store.Connector) {
 	s.limit = h.stallLimit(c)
 	h.tally.tasks.attempts.Add(1)
 	s.run = h.worker.Start(worker.TaskSpec{
-		ID: id, Meter: s.meter, Connector: c.Config, Task: c.Tasks[id.Task], Paused: c.Target == runtime.PausedTarget,
+		ID: id, Meter: s.meter, Restarts: s.restarts, Connector: c.Config, Task: c.Tasks[id.Task], Paused: c.Target == runtime.PausedTarget,
 		State: func(t *worker.Task, st runtime.State, err error) {
 			h.mail.post(func() { h.taskState(t, st, err) })
 		},

@@ -304,6 +304,7 @@ type TaskSpec struct {
 	Task      map[string]string // the task's own
 	Paused    bool
 	Meter     *Meter // of the task's runs; nil for a new one
+	Restarts  int    // automatic ones in a row before this run
 	// State hears of the task's states: RUNNING or PAUSED, then FAILED with the error
 	// where it fails. It is called from the task's goroutines, never after Kill.
 	State func(t *Task, s runtime.State, err error)
@@ -452,6 +453,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 		return err
 	}
 	cc := w.Context(spec.ID.Connector, spec.ID.Task)
+	cc.Restarts = spec.Restarts
 	act := t.Meter.begin(runtime.SourceType, t.gate)
 	plugin, _ := w.cfg.Plugins.Sources.Find(info.Class)
 	overrides, errs := w.cfg.Worker.ClientOverrides(runtime.Producer, spec.Connector)
@@ -637,6 +639,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		return err
 	}
 	cc := w.Context(spec.ID.Connector, spec.ID.Task)
+	cc.Restarts = spec.Restarts
 	cc.Offsets = nil
 	act := t.Meter.begin(runtime.SinkType, t.gate)
 	cc.Moving = act.beat
