@@ -230,7 +230,9 @@ func TestKeysOfConnections(t *testing.T) {
 		}
 		var on int
 		var failed error
-		if err := raw.Control(func(fd uintptr) { on, failed = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE) }); err != nil || failed != nil {
+		if err := raw.Control(func(fd uintptr) {
+			on, failed = syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_KEEPALIVE)
+		}); err != nil || failed != nil {
 			t.Fatal(err, failed)
 		}
 		if (on != 0) != want {
