@@ -17,7 +17,7 @@ import (
 
 // A Server is a peer's process with its ports and its folder. Its methods may be called by several goroutines.
 type Server struct {
-	// Name is the kind: postgres, kafka, opensearch, elasticsearch.
+	// Name is the kind, such as postgres or s3.
 	Name string
 	// Addr is host:port, the same for the server's whole life.
 	Addr string

@@ -185,6 +185,8 @@ func start(ctx context.Context, kind, dir string) (*Server, error) {
 		return OpenSearch(ctx, dir, "")
 	case "elasticsearch":
 		return Elasticsearch(ctx, dir, "")
+	case "s3":
+		return S3(ctx, dir)
 	}
 	return nil, fmt.Errorf("there is no peer %q", kind)
 }
