@@ -185,6 +185,14 @@ func (p *Partitioner) Place(r *schema.Record, now time.Time) (path string, ms in
 	return path, ms, nil
 }
 
+// TimeFolder is the part of the last record's folder that its time made; empty without folders by time.
+func (p *Partitioner) TimeFolder() string {
+	if !p.timed {
+		return ""
+	}
+	return p.last.text
+}
+
 // timeText is the path format's text for a time. That of the last one is kept: most records are in the same folder.
 func (p *Partitioner) timeText(ms int64) string {
 	if p.last.text != "" && ms >= p.last.from && ms < p.last.to {

@@ -1,0 +1,85 @@
+package warehouse
+
+import (
+	"io"
+
+	"millrace/connectors"
+	"millrace/schema"
+)
+
+// A File is a finished file, which is to be made visible.
+type File struct {
+	Name        string // with folders, parted by /
+	First, Last int64  // offsets of its first and last record
+	Records     int64
+	Size        int64
+	Body        io.ReaderAt // Size bytes, for several readers at once
+}
+
+// openFile is a file that takes records.
+type openFile struct {
+	content
+	topic       string // as transforms have left it
+	folder      string
+	schema      *schema.Schema // of the first record, or what the others are turned into
+	first, last int64
+	records     int64
+	cuts        []cut // blocks of the content
+	projections map[*schema.Schema]*schema.Projection
+}
+
+// A fileKey tells a part's open files apart.
+type fileKey struct{ topic, folder string }
+
+// A cut is a part of a file's content that holds whole records.
+type cut struct{ records, bytes int64 }
+
+// add appends a record's bytes.
+func (o *openFile) add(b []byte, offset int64) error {
+	if _, err := o.Write(b); err != nil {
+		return err
+	}
+	if o.records == 0 {
+		o.first = offset
+	}
+	o.last = offset
+	o.records++
+	if n := len(o.cuts); n == 0 || o.cuts[n-1].bytes >= blockBytes {
+		o.cuts = append(o.cuts, cut{})
+	}
+	c := &o.cuts[len(o.cuts)-1]
+	c.records, c.bytes = c.records+1, c.bytes+int64(len(b))
+	return nil
+}
+
+// part is a partition of a topic that the task has. Its fields belong to the task's goroutine, those below mu to Task.mu.
+type part struct {
+	tp      connectors.TopicPartition
+	open    map[fileKey]*openFile
+	base    int64  // time of the first record in the open files
+	latest  int64  // time of the newest one
+	current string // folder by time of the newest one
+	next    int64  // behind the last record that was taken
+	began   int64  // when the first open file was made, for the schedule
+
+	sealed    int  // groups that are not committed
+	busy      bool // one of them is being committed
+	gone      bool
+	committed int64 // offset to commit
+	moved     bool
+}
+
+// A group are the files of a part that become visible together.
+type group struct {
+	part   *part
+	files  []*openFile
+	finish []func(io.Writer) error
+	end    int64 // offset behind the last record
+}
+
+// release gives back what the group's files hold.
+func (g *group) release() {
+	for _, f := range g.files {
+		f.release()
+	}
+}

@@ -1,0 +1,204 @@
+package warehouse
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"millrace/schema"
+	"millrace/schema/avro/avrodata"
+	"millrace/schema/config"
+	"millrace/schema/converters"
+)
+
+const (
+	groupFiles   = "Storage"
+	groupFormats = "Formats"
+)
+
+// The settings of files.
+var (
+	flushSize = config.Key[int32]{Name: "flush.size", Required: true, Importance: config.High, Group: groupFiles, Check: config.AtLeast[int32](1),
+		Doc: "Records of a file: when one has so many, all files that are open for its partition of the topic are finished."}
+	rotateInterval = config.Key[time.Duration]{Name: "rotate.interval.ms", Default: -time.Millisecond, Importance: config.High, Group: groupFiles, Check: positiveOrOff,
+		Doc: "Files are finished when a record comes whose time is so much later than the first one's. It takes a record to notice: a topic that falls silent keeps its last files open. -1: never."}
+	rotateSchedule = config.Key[time.Duration]{Name: "rotate.schedule.interval.ms", Default: -time.Millisecond, Group: groupFiles, Check: positiveOrOff,
+		Doc: "Files are finished by the clock, so often, counted from midnight in timezone, whether records come or not. Then a record may come twice after a failure. -1: never."}
+	rotateOnChange = config.Key[bool]{Name: "rotate.file.on.partition.change", Default: true, Importance: config.Low, Group: groupFiles,
+		Doc: "With rotate.interval.ms and folders by time: whether files are finished when a record belongs to a later folder than those before it. A late record never finishes any."}
+	rotateBytes = config.Key[int64]{Name: "rotate.size.bytes", Default: -1, Importance: config.Low, Group: groupFiles, Check: func(n int64) error { return atLeastOrOff(n) },
+		Doc: "Files are finished when one has so many bytes before it is compressed. -1: never. A key of Millrace's own."}
+	maxOpen = config.Key[int32]{Name: "partitioner.max.open.files", Default: -1, Importance: config.Low, Group: groupFiles, Check: func(n int32) error { return atLeastOrOff(int64(n)) },
+		Doc: "Files are finished when so many are open for a partition of a topic. -1: no bound; an open file takes some 32 KiB of memory, and what it holds beyond lies on disk."}
+	compatibility = config.Key[string]{Name: "schema.compatibility", Default: "NONE", Importance: config.High, Group: groupFiles, Check: config.OneOf("NONE", "BACKWARD", "FORWARD", "FULL"),
+		Doc: "What happens when records of a file have several schemas, where the format has one for a file. NONE: files are finished at each change. BACKWARD, FULL: older records are turned into the newest schema. FORWARD: newer ones into the oldest. Then schemas need versions."}
+	topicsDir = config.Key[string]{Name: "topics.dir", Default: "topics", Importance: config.High, Group: groupFiles,
+		Doc: "Folder above those of the topics; none where empty."}
+	padWidth = config.Key[int32]{Name: "filename.offset.zero.pad.width", Default: 10, Importance: config.Low, Group: groupFiles, Check: config.Between[int32](0, 20),
+		Doc: "Digits of offsets in names of files."}
+	dirDelim = config.Key[string]{Name: "directory.delim", Default: "/", Importance: config.Low, Group: groupFiles, Check: onlyDelim("/"),
+		Doc: "What parts folders; it is / here."}
+	fileDelim = config.Key[string]{Name: "file.delim", Default: "+", Importance: config.Low, Group: groupFiles,
+		Check: func(s string) error {
+			if s == "" || strings.ContainsAny(s, "/0123456789") || len(s) > 8 {
+				return errors.New("it parts topic, partition and offset in names of files: at most 8 characters, no / and no digits")
+			}
+			return nil
+		},
+		Doc: "What parts topic, partition and offset in names of files."}
+	onNull = config.Key[string]{Name: "behavior.on.null.values", Default: "fail", Importance: config.Low, Group: groupFiles, Check: config.OneOf("fail", "ignore"),
+		Doc: "What a null value means: ignore it, or fail (the record goes to the dead-letter topic, if there is one)."}
+
+	formatClass = config.Key[config.Class]{Name: "format.class", Required: true, Importance: config.High, Group: groupFormats,
+		Check: func(c config.Class) error { _, err := formatKind(string(c)); return err },
+		Doc:   "What files are: JsonFormat (a value in a line), ByteArrayFormat (bytes as they are) or AvroFormat (Avro's object container)."}
+	jsonDecimal = config.Key[string]{Name: "json.decimal.format", Default: "BASE64", Importance: config.Low, Group: groupFormats, Check: config.OneOf("BASE64", "NUMERIC"),
+		Doc: "How JsonFormat writes decimals: BASE64 (the unscaled bytes) or NUMERIC (a number)."}
+	bytesExt = config.Key[string]{Name: "format.bytearray.extension", Default: ".bin", Importance: config.Low, Group: groupFormats, Check: func(s string) error {
+		if strings.Contains(s, "/") || len(s) > 32 {
+			return errors.New("it is how names of files end: at most 32 characters and no /")
+		}
+		return nil
+	},
+		Doc: "How names of ByteArrayFormat's files end."}
+	bytesSeparator = config.Key[string]{Name: "format.bytearray.separator", Importance: config.Low, Group: groupFormats,
+		Doc: "What ByteArrayFormat writes behind each value; a line feed where it is not set."}
+	avroCodec = config.Key[string]{Name: "avro.codec", Default: "null", Importance: config.Low, Group: groupFormats, Check: config.OneOf("null", "deflate", "snappy", "zstd", "zstandard"),
+		Doc: "How AvroFormat compresses blocks: null (not at all), deflate, snappy or zstd."}
+	avroEnhanced = config.Key[bool]{Name: "enhanced.avro.schema.support", Default: true, Importance: config.Low, Group: groupFormats,
+		Doc: "Whether enums stay enums in AvroFormat, and union members keep their full names."}
+	avroMeta = config.Key[bool]{Name: "connect.meta.data", Default: true, Importance: config.Low, Group: groupFormats,
+		Doc: "Whether AvroFormat keeps what Connect's schemas say in connect.* properties."}
+	avroMapKeys = config.Key[bool]{Name: "allow.optional.map.keys", Importance: config.Low, Group: groupFormats,
+		Doc: "Whether a map with optional text keys is a map in AvroFormat; else it is a list of entries."}
+	cacheSize = config.Key[int32]{Name: "schemas.cache.config", Default: 1000, Importance: config.Low, Group: groupFormats, Check: config.AtLeast[int32](1),
+		Doc: "Schemas whose encoders are kept."}
+)
+
+// Settings are the settings that NewTask reads, those of partitioners among them.
+var Settings = config.Define(flushSize, rotateInterval, rotateSchedule, rotateOnChange, rotateBytes, maxOpen, compatibility, topicsDir, padWidth, dirDelim, fileDelim, onNull,
+	formatClass, jsonDecimal, bytesExt, bytesSeparator, avroCodec, avroEnhanced, avroMeta, avroMapKeys, cacheSize).Merge(PartitionerSettings).Ignoring(map[string]string{
+	"shutdown.timeout.ms":   "a task that is stopped leaves its open files, whose records are read again",
+	"schema.cache.size":     "see schemas.cache.config",
+	"retry.backoff.ms":      "a task that failed for a cause that may pass is tried again by itself",
+	"hive.integration":      "there is no Hive metastore here; folders of name=value are found by Hive, Spark, Trino and DuckDB",
+	"hive.*":                "there is no Hive metastore here",
+	"s3.elastic.buffer.*":   "buffers grow as they need to",
+	"max.write.duration.ms": "writing is bounded by what is under way, and a long one is reported as progress",
+})
+
+func positiveOrOff(d time.Duration) error {
+	if d != -time.Millisecond && d < time.Millisecond {
+		return errors.New("it must be at least 1, or -1 for never")
+	}
+	return nil
+}
+
+func atLeastOrOff(n int64) error {
+	if n != -1 && n < 1 {
+		return errors.New("it must be at least 1, or -1 for no bound")
+	}
+	return nil
+}
+
+func onlyDelim(only string) func(string) error {
+	return func(s string) error {
+		if s != only {
+			return fmt.Errorf("it is always %s here; remove the key", only)
+		}
+		return nil
+	}
+}
+
+// formatKind is Json, ByteArray or Avro.
+func formatKind(class string) (string, error) {
+	switch kind := classKind(class, "Format"); kind {
+	case "Json", "ByteArray", "Avro":
+		return kind, nil
+	case "Parquet":
+		return "", errors.New("ParquetFormat is not supported yet; there are JsonFormat, ByteArrayFormat and AvroFormat")
+	}
+	return "", errors.New("there is no such format; there are JsonFormat, ByteArrayFormat and AvroFormat (Java classes cannot be loaded)")
+}
+
+// newFormat makes the format of the settings. gzip compresses JSON and bytes as a whole, at that level; 0 does not.
+func newFormat(v config.Values, gzip int) (format, error) {
+	kind, err := formatKind(string(formatClass.Get(v)))
+	if err != nil {
+		return nil, formatClass.Errorf(v, "%v", err)
+	}
+	size := int(cacheSize.Get(v))
+	switch kind {
+	case "Json":
+		c, errs := converters.JSON.Make(map[string]string{"schemas.enable": "false", "decimal.format": jsonDecimal.Get(v), "schemas.cache.size": fmt.Sprint(size)}, false)
+		if len(errs) > 0 {
+			return nil, errs[0]
+		}
+		return &jsonLines{c, gzip}, nil
+	case "ByteArray":
+		separator := "\n"
+		if bytesSeparator.Has(v) {
+			separator = bytesSeparator.Get(v)
+		}
+		return &rawBytes{bytesExt.Get(v), separator, gzip}, nil
+	}
+	if gzip != 0 {
+		return nil, formatClass.Errorf(v, "AvroFormat compresses its blocks and no whole files; set avro.codec instead")
+	}
+	f := &container{codec: avroCodecs[strings.ToLower(avroCodec.Get(v))],
+		options: avrodata.Options{Enhanced: avroEnhanced.Get(v), MetaData: avroMeta.Get(v), OptionalMapKeys: avroMapKeys.Get(v)}}
+	f.encoders.Limit = size
+	return f, nil
+}
+
+// set are the settings as a task uses them.
+type set struct {
+	flushSize, maxOpen   int
+	interval, schedule   int64 // milliseconds; negative: never
+	onChange, ignoreNull bool
+	bytes                int64
+	dir, delim, ext      string
+	pad                  int
+	compatibility        string
+	zone                 *time.Location
+}
+
+func newSet(v config.Values, p *Partitioner, f format) set {
+	return set{flushSize: int(flushSize.Get(v)), maxOpen: int(maxOpen.Get(v)), interval: rotateInterval.Get(v).Milliseconds(), schedule: rotateSchedule.Get(v).Milliseconds(),
+		onChange: rotateOnChange.Get(v), ignoreNull: strings.EqualFold(onNull.Get(v), "ignore"), bytes: rotateBytes.Get(v), dir: strings.Trim(topicsDir.Get(v), "/"),
+		delim: fileDelim.Get(v), ext: f.ext(), pad: int(padWidth.Get(v)), compatibility: strings.ToUpper(compatibility.Get(v)), zone: p.Zone()}
+}
+
+// name is the name of the file of records of a topic's partition from an offset on.
+func (s *set) name(topic string, partition int32, folder string, first int64) string {
+	name := fmt.Sprintf("%s/%s/%s%s%d%s%0*d%s", topic, folder, topic, s.delim, partition, s.delim, s.pad, first, s.ext)
+	if s.dir != "" {
+		name = s.dir + "/" + name
+	}
+	return name
+}
+
+// Check returns what is wrong with settings that each by itself are right.
+func Check(v config.Values, gzip int) (errs []*config.Error) {
+	p, errs := NewPartitioner(v)
+	if _, err := newFormat(v, gzip); err != nil {
+		var e *config.Error
+		if errors.As(err, &e) {
+			errs = append(errs, e)
+		}
+	}
+	if rotateSchedule.Get(v) > 0 && timezoneKey.Get(v) == "" {
+		errs = append(errs, timezoneKey.Errorf(v, "%s counts from midnight there; give UTC, or a zone such as Europe/Berlin", rotateSchedule.Name))
+	}
+	_ = p
+	return errs
+}
+
+// schemaOf is the schema by which a record's value is written.
+func schemaOf(r *schema.Record) *schema.Schema {
+	if r.Value.Kind() == schema.Struct {
+		return r.Value.Schema() // what the value really is
+	}
+	return r.ValueSchema
+}
