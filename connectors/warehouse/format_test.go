@@ -84,8 +84,8 @@ func TestAvroFilesAreReadByOthers(t *testing.T) {
 func TestAlternatingSchemas(t *testing.T) {
 	for _, c := range []struct {
 		compatibility string
-		first         int // version of the first record
-		most          int // files
+		first         int               // version of the first record
+		most          int               // files
 		want          func(o int64) any // b of a record
 	}{
 		{"NONE", 1, 1003, func(o int64) any { return []any{nil, "y"}[o%2] }},

@@ -135,9 +135,6 @@ func NewPartitioner(v config.Values) (*Partitioner, []*config.Error) {
 	return p, nil
 }
 
-// Deterministic reports whether a record's folder and time follow from the record alone.
-func (p *Partitioner) Deterministic() bool { return !p.timed || !p.wall }
-
 // Zone is the zone of the setting timezone; UTC where it is not set.
 func (p *Partitioner) Zone() *time.Location { return p.zone }
 

@@ -3,9 +3,11 @@ package warehouse
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	"millrace/connectors"
 	"millrace/schema"
 	"millrace/schema/avro/avrodata"
 	"millrace/schema/config"
@@ -172,16 +174,23 @@ func newSet(v config.Values, p *Partitioner, f format) set {
 
 // name is the name of the file of records of a topic's partition from an offset on.
 func (s *set) name(topic string, partition int32, folder string, first int64) string {
-	name := fmt.Sprintf("%s/%s/%s%s%d%s%0*d%s", topic, folder, topic, s.delim, partition, s.delim, s.pad, first, s.ext)
+	return fmt.Sprintf("%s/%s/%s%0*d%s", s.folder(topic), folder, s.base(topic, partition), s.pad, first, s.ext)
+}
+
+func (s *set) folder(topic string) string {
 	if s.dir != "" {
-		name = s.dir + "/" + name
+		return s.dir + "/" + topic
 	}
-	return name
+	return topic
+}
+
+func (s *set) base(topic string, partition int32) string {
+	return topic + s.delim + strconv.Itoa(int(partition)) + s.delim
 }
 
 // Check returns what is wrong with settings that each by itself are right.
 func Check(v config.Values, gzip int) (errs []*config.Error) {
-	p, errs := NewPartitioner(v)
+	_, errs = NewPartitioner(v)
 	if _, err := newFormat(v, gzip); err != nil {
 		var e *config.Error
 		if errors.As(err, &e) {
@@ -191,8 +200,14 @@ func Check(v config.Values, gzip int) (errs []*config.Error) {
 	if rotateSchedule.Get(v) > 0 && timezoneKey.Get(v) == "" {
 		errs = append(errs, timezoneKey.Errorf(v, "%s counts from midnight there; give UTC, or a zone such as Europe/Berlin", rotateSchedule.Name))
 	}
-	_ = p
 	return errs
+}
+
+// Deterministic reports whether the files of settings follow from the records alone: what is written again after a failure has
+// the same names and contents. It does not where the clock has a say.
+func Deterministic(v config.Values) bool {
+	p, errs := NewPartitioner(v)
+	return len(errs) == 0 && rotateSchedule.Get(v) < 0 && (!p.wall || !p.timed && rotateInterval.Get(v) < 0)
 }
 
 // schemaOf is the schema by which a record's value is written.
@@ -201,4 +216,16 @@ func schemaOf(r *schema.Record) *schema.Schema {
 		return r.Value.Schema() // what the value really is
 	}
 	return r.ValueSchema
+}
+
+// TopicFolder is the folder of a topic's files, with a / behind it.
+func TopicFolder(v config.Values, topic string) string {
+	s := set{dir: strings.Trim(topicsDir.Get(v), "/")}
+	return s.folder(topic) + "/"
+}
+
+// BasePrefix is how the names of a partition's files begin, without their folders.
+func BasePrefix(v config.Values, tp connectors.TopicPartition) string {
+	s := set{delim: fileDelim.Get(v)}
+	return s.base(tp.Topic, tp.Partition)
 }

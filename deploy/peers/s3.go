@@ -1,7 +1,6 @@
 package peers
 
 import (
-	"context"
 	"testing"
 
 	"millrace/deploy/peers/run"
