@@ -5,6 +5,7 @@ import (
 	"millrace/connectors/file"
 	"millrace/connectors/mysql"
 	"millrace/connectors/postgres"
+	"millrace/connectors/s3"
 	"millrace/runtime/provider"
 	"millrace/schema/avro/avroconverter"
 	"millrace/schema/converters"
@@ -16,7 +17,7 @@ import (
 // Plugins are what ships in the binary. A binary with a connector of its own
 // appends to them: see the package's documentation.
 func Plugins() []plugin.Plugin {
-	list := []plugin.Plugin{postgres.Source, mysql.Source, mysql.MariaDB, file.Source, file.Sink, elasticsearch.Sink}
+	list := []plugin.Plugin{postgres.Source, mysql.Source, mysql.MariaDB, file.Source, file.Sink, elasticsearch.Sink, s3.Sink}
 	for _, p := range append(converters.All(), avroconverter.Plugin) {
 		list = append(list, p)
 	}
