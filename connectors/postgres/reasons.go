@@ -64,12 +64,15 @@ var (
 		Doc:    "The lists of tables match none that can be captured as asked.",
 		Remedy: "correct table.include.list, or set publish.via.partition.root=true for partitioned tables"}
 
+	reasonIdentity = &connectors.Reason{Code: "postgres.replica_identity", Retry: connectors.RetryUnknown,
+		Doc:    "A replica identity that replica.identity.autoset.values asks for cannot be set: the index is missing or does not fit, or the table belongs to another user.",
+		Remedy: "CREATE UNIQUE INDEX <name> ON <table> (<columns that are NOT NULL>), or choose FULL in replica.identity.autoset.values"}
 	reasonLocked = &connectors.Reason{Code: "postgres.locked", Retry: connectors.RetryHelps,
 		Doc:    "A table could not be locked, or read, within the time for locks: another session changes its shape, or waits for that.",
 		Remedy: "end the session that holds the lock (SELECT pid, query FROM pg_stat_activity WHERE pid IN (SELECT pid FROM pg_locks WHERE mode = 'AccessExclusiveLock' AND granted)), or raise snapshot.lock.timeout.ms; the task tries again by itself"}
 
 	reasons = []*connectors.Reason{reasonUnreachable, reasonLogin, reasonTLS, reasonDatabase, reasonWALLevel, reasonRights, reasonSlotLost, reasonSlotFull, reasonAhead,
-		reasonSlotInUse, reasonSlotForeign, reasonSlotLimit, reasonPublication, reasonData, reasonTables, reasonLocked}
+		reasonSlotInUse, reasonSlotForeign, reasonSlotLimit, reasonPublication, reasonData, reasonTables, reasonLocked, reasonIdentity}
 )
 
 // sqlState is the SQLSTATE of a server's error, or "".

@@ -270,27 +270,23 @@ func (s *settings) alterPublication(ctx context.Context, c *session, tables []ca
 // already.
 func (s *settings) setIdentities(ctx context.Context, c *session, tables []catalogTable) error {
 	letter := map[string]string{"DEFAULT": "d", "NOTHING": "n", "FULL": "f"}
-	for _, t := range tables {
-		for _, r := range s.identities {
-			if !r.tables.Match(t.String()) {
+	for i := range tables {
+		t := &tables[i]
+		r := s.ruleOf(t)
+		if r == nil {
+			continue
+		}
+		if r.index == "" {
+			rows, err := c.query(ctx, fmt.Sprintf("SELECT relreplident FROM pg_catalog.pg_class WHERE oid = %d", t.oid))
+			if err != nil {
+				return s.classify(err, "read a replica identity")
+			}
+			if len(rows) == 1 && rows[0][0].text == letter[r.clause] {
 				continue
 			}
-			clause := r.clause
-			if r.index != "" {
-				clause += " " + quoteName(r.index)
-			} else {
-				rows, err := c.query(ctx, fmt.Sprintf("SELECT relreplident FROM pg_catalog.pg_class WHERE oid = %d", t.oid))
-				if err != nil {
-					return s.classify(err, "read a replica identity")
-				}
-				if len(rows) == 1 && rows[0][0].text == letter[r.clause] {
-					break
-				}
-			}
-			if _, err := c.query(ctx, "ALTER TABLE "+t.quoted()+" REPLICA IDENTITY "+clause); err != nil {
-				return s.classify(err, fmt.Sprintf("set the replica identity of table %s", &t))
-			}
-			break
+		}
+		if _, err := c.query(ctx, r.sql(t)); err != nil {
+			return s.classify(err, fmt.Sprintf("set the replica identity of table %s", t))
 		}
 	}
 	return nil

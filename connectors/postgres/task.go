@@ -255,6 +255,12 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue) (pos position, too
 		t.lg.Warn("changes of captured tables do not come: the publication does not hold them; add them with ALTER PUBLICATION … ADD TABLE, or set publication.autocreate.mode=filtered",
 			"publication", s.publication, "tables", silent[:min(len(silent), 20)], "number", len(silent))
 	}
+	if bare, err := s.withoutIdentity(ctx, c, tables); err != nil {
+		return pos, false, err
+	} else if len(bare) > 0 {
+		t.lg.Warn("the server refuses UPDATE and DELETE of tables that are published and have no replica identity; run ALTER TABLE … REPLICA IDENTITY FULL, or set replica.identity.autoset.values",
+			"tables", bare[:min(len(bare), 20)], "number", len(bare))
+	}
 	st, err := c.slotState(ctx)
 	if err != nil {
 		return pos, false, err

@@ -64,7 +64,9 @@ func (src *source) Validate(ctx context.Context) []*config.Error {
 		}
 	}
 	add(keyDatabaseHostname.Name, s.checkServer(ctx, c))
-	add(keyDatabaseUser.Name, s.checkRights(ctx, c))
+	if s.snapshot.Stream {
+		add(keyDatabaseUser.Name, s.checkRights(ctx, c))
+	}
 	all, err := c.listTables(ctx, s.ignoreBuiltin)
 	if err != nil {
 		add(keyDatabaseUser.Name, err)
@@ -81,14 +83,20 @@ func (src *source) Validate(ctx context.Context) []*config.Error {
 			"no table of database %q matches; the patterns must match the whole name <schema>.<table>, such as public.orders", s.database)})
 	}
 	add(keyTableIncludeList.Name, s.checkSelect(ctx, c, tables))
+	if !s.snapshot.Stream { // no slot, no publication
+		return errs
+	}
 	if st, err := c.slotState(ctx); err != nil {
 		add(keySlotName.Name, err)
 	} else if st != nil {
-		add(keySlotName.Name, s.fit(st))
+		if err := s.fit(st); !s.rereads(err) {
+			add(keySlotName.Name, err)
+		}
 		if st.active && !src.ours(ctx, c, st) {
 			add(keySlotName.Name, connectors.Failed(reasonSlotInUse, nil, fmt.Sprintf("slot %q is read by the server's process %s", s.slot, st.pid), ""))
 		}
 	}
+	add(keyReplicaIdentityAutosetValues.Name, s.checkIdentities(ctx, c, tables))
 	add(keyPublicationName.Name, s.checkPublication(ctx, c, tables))
 	return errs
 }
@@ -133,11 +141,7 @@ func (s *settings) checkSelect(ctx context.Context, c *session, tables []catalog
 	if !s.snapshot.Reads(false) || len(tables) == 0 {
 		return nil
 	}
-	oids := make([]string, len(tables))
-	for i, t := range tables {
-		oids[i] = fmt.Sprint(t.oid)
-	}
-	rows, err := c.query(ctx, `SELECT c.oid::regclass FROM pg_catalog.pg_class c WHERE c.oid IN (`+strings.Join(oids, ", ")+`)
+	rows, err := c.query(ctx, `SELECT c.oid::regclass FROM pg_catalog.pg_class c WHERE c.oid IN (`+oidList(tables)+`)
 		AND NOT (pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE') AND (pg_catalog.has_table_privilege(c.oid, 'SELECT') OR pg_catalog.has_any_column_privilege(c.oid, 'SELECT'))) ORDER BY 1 LIMIT 5`)
 	if err != nil {
 		return s.classify(err, "read the user's rights")
@@ -154,12 +158,49 @@ func (s *settings) checkSelect(ctx context.Context, c *session, tables []catalog
 		fmt.Sprintf("GRANT SELECT ON %s TO %s (and USAGE on the schema)", list, quoteName(s.user)))
 }
 
-// checkPublication reports a publication that must exist and does not.
+// checkPublication reports a publication that must exist and does not, or that the user may
+// not make.
 func (s *settings) checkPublication(ctx context.Context, c *session, tables []catalogTable) error {
+	if s.publicationMode == "filtered" && len(tables) > 0 {
+		return s.checkMayPublish(ctx, c, tables)
+	}
 	if s.publicationMode != "disabled" {
 		return nil
 	}
 	return s.preparePublication(ctx, c, tables) // changes nothing in this mode
+}
+
+// checkMayPublish reports what the user lacks for making the publication of the captured tables.
+func (s *settings) checkMayPublish(ctx context.Context, c *session, tables []catalogTable) error {
+	rows, err := c.query(ctx, `SELECT 1 FROM pg_catalog.pg_publication WHERE pubname = `+quoteText(s.publication))
+	if err != nil {
+		return s.classify(err, "look for the publication")
+	}
+	if len(rows) > 0 {
+		return nil
+	}
+	rows, err = c.query(ctx, `SELECT pg_catalog.has_database_privilege(pg_catalog.current_database(), 'CREATE')`)
+	if err != nil {
+		return s.classify(err, "read the user's rights")
+	}
+	make := "CREATE PUBLICATION " + quoteName(s.publication) + " FOR TABLE …"
+	if rows[0][0].text != "t" {
+		return connectors.Failed(reasonRights, nil, fmt.Sprintf("user %q cannot create publication %q in database %q", s.user, s.publication, s.database),
+			fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s, or have the tables' owner run %s and set publication.autocreate.mode=disabled", quoteName(s.database), quoteName(s.user), make))
+	}
+	rows, err = c.query(ctx, `SELECT c.oid::regclass FROM pg_catalog.pg_class c WHERE c.oid IN (`+oidList(tables)+`) AND NOT pg_catalog.pg_has_role(c.relowner, 'USAGE') ORDER BY 1 LIMIT 5`)
+	if err != nil {
+		return s.classify(err, "read the owners of the captured tables")
+	}
+	if len(rows) == 0 {
+		return nil
+	}
+	var names []string
+	for _, r := range rows {
+		names = append(names, r[0].text)
+	}
+	return connectors.Failed(reasonRights, nil, fmt.Sprintf("user %q does not own %s, and only a table's owner may publish it", s.user, strings.Join(names, ", ")),
+		fmt.Sprintf("have the owner run %s and set publication.autocreate.mode=disabled", make))
 }
 
 // atKey puts an error at the key whose change mends it; where, unless its reason says

@@ -140,6 +140,7 @@ func TestValidateServer(t *testing.T) {
 		"CREATE TABLE parts (id int PRIMARY KEY) PARTITION BY RANGE (id)", "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (10)",
 		"CREATE ROLE reader LOGIN REPLICATION PASSWORD '"+secret+"'", "CREATE ROLE weak LOGIN PASSWORD '"+secret+"'",
 		"GRANT SELECT ON orders TO reader, weak", "CREATE PUBLICATION dbz_publication FOR ALL TABLES",
+		"CREATE TABLE mine (id int PRIMARY KEY, u int NOT NULL, n int UNIQUE)", "CREATE UNIQUE INDEX u ON mine (u)", "ALTER TABLE mine OWNER TO reader",
 		"SELECT pg_create_logical_replication_slot('foreign_plugin', 'test_decoding')", "SELECT pg_create_physical_replication_slot('physical')")
 	good := d.config("database.user", "reader", "database.password", secret, "table.include.list", "public.orders")
 	if errs := validate(t, good); len(errs) > 0 {
@@ -161,10 +162,28 @@ func TestValidateServer(t *testing.T) {
 		{"only partitioned tables", with(good, "table.include.list", "public.parts"), "table.include.list", []string{"public.parts", "publish.via.partition.root=true"}},
 		{"a publication that must be there", with(good, "publication.name", "mine", "publication.autocreate.mode", "disabled"), "publication.name", []string{`"mine"`, "CREATE PUBLICATION"}},
 		{"a publication that only a superuser may make", with(good, "publication.name", "mine"), "database.user", []string{`"mine"`, "publication.autocreate.mode=filtered"}},
+		{"a publication for tables of others", with(good, "publication.name", "mine", "publication.autocreate.mode", "filtered"), "publication.name", []string{`"mine"`, "GRANT CREATE ON DATABASE"}},
+		{"a replica identity of a table of another", with(good, "replica.identity.autoset.values", "public.orders:FULL"), "replica.identity.autoset.values", []string{"public.orders", `ALTER TABLE "public"."orders" REPLICA IDENTITY FULL`}},
+		{"a replica identity without its index", with(good, "table.include.list", "public.mine", "replica.identity.autoset.values", "public.mine:INDEX no"), "replica.identity.autoset.values", []string{`"no"`, "CREATE UNIQUE INDEX"}},
+		{"a replica identity of an index that does not fit", with(good, "table.include.list", "public.mine", "replica.identity.autoset.values", "public.mine:INDEX mine_n_key"), "replica.identity.autoset.values", []string{"mine_n_key", "NOT NULL"}},
 		{"a slot of another plugin", with(good, "slot.name", "foreign_plugin"), "slot.name", []string{"test_decoding", "pgoutput"}},
 		{"a physical slot", with(good, "slot.name", "physical"), "slot.name", []string{"physical"}},
 	} {
 		t.Run(c.name, func(t *testing.T) { expect(t, validate(t, c.conf), c.key, c.words...) })
+	}
+	for name, conf := range map[string]map[string]string{
+		"replica identities that can be set":                     with(good, "table.include.list", "public.mine", "replica.identity.autoset.values", "public.mine:INDEX u"),
+		"no REPLICATION, and no slot, for a snapshot alone":      with(good, "database.user", "weak", "snapshot.mode", "initial_only", "slot.name", "physical"),
+		"a publication that is there, and tables of another one": with(good, "publication.autocreate.mode", "filtered"),
+	} {
+		if errs := validate(t, conf); len(errs) > 0 {
+			t.Errorf("%s: %v", name, show(errs))
+		}
+	}
+	d.exec("GRANT CREATE ON DATABASE " + d.name + " TO reader")
+	expect(t, validate(t, with(good, "publication.name", "mine", "publication.autocreate.mode", "filtered")), "publication.name", "orders", "owner", "CREATE PUBLICATION")
+	if errs := validate(t, with(good, "table.include.list", "public.mine", "publication.name", "mine", "publication.autocreate.mode", "filtered")); len(errs) > 0 {
+		t.Errorf("a publication of tables of one's own: %v", show(errs))
 	}
 	t.Run("a slot of another database", func(t *testing.T) {
 		other := databaseOn(t, server)
