@@ -203,7 +203,7 @@ func (c *Column) takeDefault(def *defaultDef) {
 		c.HasDefault, c.DefaultNull = true, true
 		return
 	}
-	c.HasDefault, c.Default, c.DefaultExpr = true, def.text, def.expr
+	c.HasDefault, c.Default, c.DefaultExpr, c.DefaultBytes = true, def.text, def.expr, def.bytes
 	c.typed.def, c.typed.hasDef = def.raw, def.bare
 }
 

@@ -173,6 +173,7 @@ type defaultDef struct {
 	given bool
 	null  bool
 	text  string // a literal's value, an expression's text
+	bytes bool   // text is the bytes of x'…' or b'…'
 	expr  bool
 	now   bool   // CURRENT_TIMESTAMP and its like
 	raw   string // a literal as Debezium's history has it: without its outer quotes

@@ -401,10 +401,10 @@ func (p *parser) defaultValue(c *columnDef) {
 		d.raw, d.bare = sign+t.text, true
 		p.advance()
 	case t.kind == tokenHex:
-		d.text = bytesOf(t)
+		d.text, d.bytes = bytesOf(t), true
 		p.advance()
 	case t.kind == tokenBits:
-		d.text = bytesOf(t)
+		d.text, d.bytes = bytesOf(t), true
 		d.raw, d.bare = t.text, true
 		p.advance()
 	case t.mark('('):

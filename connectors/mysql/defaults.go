@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -97,9 +96,9 @@ func rowBytes(c *Column, text string) ([]byte, error) {
 		case "false":
 			text = "0"
 		}
-		if raw, ok := bits(text); ok {
+		if c.DefaultBytes {
 			n := uint64(0)
-			for _, b := range raw {
+			for _, b := range []byte(text) {
 				n = n<<8 | uint64(b)
 			}
 			return number(size, n), nil
@@ -129,9 +128,13 @@ func rowBytes(c *Column, text string) ([]byte, error) {
 		}
 		return counted(v.AppendDecimalPlain(nil)), nil
 	case Bit:
-		raw, ok := bits(text)
-		if !ok {
-			n, err := strconv.ParseUint(text, 10, 64)
+		raw := []byte(text)
+		if !c.DefaultBytes {
+			base := 10
+			if strings.Trim(text, "01") == "" {
+				base = 2 // Debezium's history has b'101' as 101
+			}
+			n, err := strconv.ParseUint(text, base, 64)
 			if err != nil {
 				return nil, err
 			}
@@ -142,41 +145,8 @@ func rowBytes(c *Column, text string) ([]byte, error) {
 		return literalDate(text)
 	case Time:
 		return literalTime(text)
-	case Binary, VarBinary:
-		if raw, ok := bits(text); ok {
-			return counted(raw), nil
-		}
 	}
 	return counted([]byte(text)), nil
-}
-
-// bits reads b'101' and x'0f'; 0x0f, too.
-func bits(text string) ([]byte, bool) {
-	low := strings.ToLower(text)
-	body, quoted := strings.CutSuffix(low, "'")
-	switch {
-	case quoted && strings.HasPrefix(body, "b'"):
-		digits := body[2:]
-		out := make([]byte, (len(digits)+7)/8)
-		for i := range len(digits) {
-			at := len(digits) - 1 - i
-			switch digits[at] {
-			case '1':
-				out[len(out)-1-i/8] |= 1 << (i % 8)
-			case '0':
-			default:
-				return nil, false
-			}
-		}
-		return out, true
-	case quoted && strings.HasPrefix(body, "x'"):
-		out, err := hex.DecodeString(body[2:])
-		return out, err == nil
-	case strings.HasPrefix(low, "0x") && len(low)%2 == 0:
-		out, err := hex.DecodeString(low[2:])
-		return out, err == nil
-	}
-	return nil, false
 }
 
 // literalDate makes the protocol's form of '2020-01-02', with a time or without.

@@ -73,6 +73,7 @@ func TestDebeziumsHistoryIsTakenOver(t *testing.T) {
 				x.DefaultNull = y.DefaultNull
 				if x.Type == Bit {
 					x.Default, y.Default = "", ""
+					x.DefaultBytes = y.DefaultBytes
 				}
 			}
 			if !a.equal(&b) {

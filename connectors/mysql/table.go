@@ -144,6 +144,8 @@ type Column struct {
 	Default     string // a literal's text, unquoted; an expression's text where DefaultExpr; "" with DefaultNull
 	DefaultNull bool   // DEFAULT NULL, said or implied
 	DefaultExpr bool   // CURRENT_TIMESTAMP, (1 + 2): no literal
+	// DefaultBytes says that Default is the bytes of x'…' or b'…', of a number the highest first.
+	DefaultBytes bool
 
 	Charset, Collation string   // of texts, Enum and Set; else ""
 	Members            []string // of Enum and Set, in their order, decoded to UTF-8
