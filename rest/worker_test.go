@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"millrace/connectors/file"
+	"millrace/connectors/mysql"
 	"millrace/connectors/postgres"
 	"millrace/log"
 	"millrace/log/logtest"
@@ -73,7 +74,7 @@ func startWorkerWith(t testing.TB, properties map[string]string, lg *slog.Logger
 
 // plugins are what the worker has.
 func plugins() []plugin.Plugin {
-	list := []plugin.Plugin{file.Source, file.Sink, postgres.Source}
+	list := []plugin.Plugin{file.Source, file.Sink, postgres.Source, mysql.Source}
 	for _, p := range provider.All() {
 		list = append(list, p)
 	}

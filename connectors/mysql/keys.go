@@ -140,7 +140,7 @@ var (
 	keyIncrementalSnapshotChunkSize          = cdc.KeyIncrementalSnapshotChunkSize
 	keyIncrementalSnapshotAllowSchemaChanges = config.Key[bool]{Name: "incremental.snapshot.allow.schema.changes", Importance: config.Low, Group: groupConnector, Width: config.Short,
 		Doc: "Let definitions change while an incremental snapshot runs."}
-	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported(lockingModes, "custom"), Recommend: cdc.Recommend(lockingModes...),
+	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported(lockingModes, "custom"), Recommend: cdc.Recommend(lockingModes[:5]...),
 		Doc: "minimal takes a lock only while position and definitions are read; extended holds it while rows are read, too; none takes none; minimal_at_least_once reads rows without one transaction; minimal_percona and minimal_percona_no_table_locks use the locks for backups of Percona's server."}
 	keyDdlParserType = config.Key[string]{Name: "ddl.parser.type", Default: "default", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf("default", "legacy"), Recommend: cdc.Recommend("default", "legacy"),
 		Doc: "Which of Java's parsers reads DDL. There is one here."}
@@ -220,7 +220,7 @@ var (
 var (
 	keyMariaDBSslMode = config.Key[string]{Name: "database.ssl.mode", Default: "disable", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW, Check: config.OneOf(sslModes...), Recommend: cdc.Recommend(sslModes[5:]...),
 		Doc: "Whether to use TLS: disable; trust (without looking at the certificate); verify-ca (it must be good); verify-full (the host name, too). MySQL's names are taken, too."}
-	keyMariaDBSnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported(mariadbLockingModes, "custom"), Recommend: cdc.Recommend(mariadbLockingModes...),
+	keyMariaDBSnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported(mariadbLockingModes, "custom"), Recommend: cdc.Recommend(mariadbLockingModes[:3]...),
 		Doc: "minimal takes a lock only while position and definitions are read; extended holds it while rows are read, too; none takes none; minimal_at_least_once reads rows without one transaction."}
 	keyMariaDBJdbcDriver = config.Key[config.Class]{Name: "database.jdbc.driver", Default: "org.mariadb.jdbc.Driver", Importance: config.Low, Group: groupMySQL, Width: config.MediumW,
 		Doc: "Java class of the driver. Has no meaning here."}

@@ -39,7 +39,7 @@ var MariaDB = connectors.SourcePlugin{
 		Class:   "io.debezium.connector.mariadb.MariaDbConnector",
 		Version: schema.DebeziumVersion,
 		Doc:     "Captures the rows of a MariaDB server and their changes, out of its binary log.",
-		Config:  definition,
+		Config:  mariadbDefinition,
 	},
 	TaskClass: "io.debezium.connector.mariadb.MariaDbConnectorTask",
 	Reasons:   reasons,

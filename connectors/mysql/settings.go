@@ -98,8 +98,8 @@ const (
 var (
 	sslModes            = []string{"disabled", "preferred", "required", "verify_ca", "verify_identity", "disable", "trust", "verify-ca", "verify-full"}
 	snapshotModes       = []string{"initial", "always", "initial_only", "no_data", "when_needed", "recovery", "configuration_based"}
-	lockingModes        = []string{"minimal", "minimal_percona", "minimal_percona_no_table_locks", "minimal_at_least_once", "extended", "none"}
-	mariadbLockingModes = []string{"minimal", "minimal_at_least_once", "extended", "none"}
+	lockingModes        = []string{"minimal", "minimal_percona", "minimal_percona_no_table_locks", "extended", "none", "minimal_at_least_once"} // the last is not offered
+	mariadbLockingModes = []string{"minimal", "extended", "none", "minimal_at_least_once"}
 	timeModes           = []string{"adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"}
 
 	olderSnapshotModes = map[string]string{"schema_only": "no_data", "schema_only_recovery": "recovery"}
@@ -316,6 +316,9 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 			topic: keyHistoryTopic.Get(v), skipUnparseable: keySchemaHistorySkipUnparseable.Get(v), capturedTables: keySchemaHistoryCapturedTables.Get(v),
 			capturedDatabases: keySchemaHistoryCapturedDatabases.Get(v), preferDDL: keyPreferDDL.Get(v),
 		},
+	}
+	if mariadb {
+		s.sslMode, s.lockingMode = sslModeOf(keyMariaDBSslMode.Get(v)), strings.ToLower(keyMariaDBSnapshotLockingMode.Get(v))
 	}
 	if !keyDatabaseServerID.Has(v) {
 		add(cdc.Missing(keyDatabaseServerID.Name))
