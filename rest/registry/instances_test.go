@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -170,36 +172,10 @@ func instances(t *testing.T, addr string, settings ...string) {
 		until(t, "all schemas at "+s.url, func() bool { return reads(s, next) })
 	}
 
-	// The writer's process hangs: to the group it is dead, and it does not know.
-	dead := 0
-	for i, s := range all {
-		if s.inst.Leads() {
-			dead = i
-		}
+	// Most of the time goes by until the group takes a writer for dead; a run with little effort leaves that out.
+	if effort() >= 100 {
+		afterAHang(t, all, wires, func() int { return next }, write, reads)
 	}
-	wires[dead].cut(true)
-	var alive []*server
-	for i, s := range all {
-		if i != dead {
-			alive = append(alive, s)
-		}
-		for n := 1; n <= next; n++ {
-			if !reads(s, n) {
-				t.Errorf("while nobody writes, schema %d is not read at %s", n, s.url)
-			}
-		}
-	}
-	for _, s := range alive {
-		write(s)
-	}
-	if got := leaders(alive); len(got) != 1 {
-		t.Errorf("%d writers among those that are alive, want 1", len(got))
-	}
-	// It comes back, as one that hands on.
-	wires[dead].cut(false)
-	write(all[dead])
-	until(t, "what was written meanwhile", func() bool { return reads(all[dead], next-1) && reads(all[dead], next) })
-	until(t, "one writer", func() bool { return len(leaders(all)) == 1 })
 
 	// The writer stops in order: others go on at once.
 	var rest []*server
@@ -225,6 +201,50 @@ func instances(t *testing.T, addr string, settings ...string) {
 			until(t, "every acknowledged schema", func() bool { return reads(s, n) })
 		}
 	}
+}
+
+// afterAHang has the writer's process hang until another has taken over, and come back.
+func afterAHang(t *testing.T, all []*server, wires []*wire, last func() int, write func(*server), reads func(*server, int) bool) {
+	t.Helper()
+	// The writer's process hangs: to the group it is dead, and it does not know.
+	dead := 0
+	for i, s := range all {
+		if s.inst.Leads() {
+			dead = i
+		}
+	}
+	wires[dead].cut(true)
+	var alive []*server
+	for i, s := range all {
+		if i != dead {
+			alive = append(alive, s)
+		}
+		for n := 1; n <= last(); n++ {
+			if !reads(s, n) {
+				t.Errorf("while nobody writes, schema %d is not read at %s", n, s.url)
+			}
+		}
+	}
+	for _, s := range alive {
+		write(s)
+	}
+	if got := leaders(alive); len(got) != 1 {
+		t.Errorf("%d writers among those that are alive, want 1", len(got))
+	}
+	// It comes back, as one that hands on.
+	wires[dead].cut(false)
+	write(all[dead])
+	until(t, "what was written meanwhile", func() bool { return reads(all[dead], last()-1) && reads(all[dead], last()) })
+	until(t, "one writer", func() bool { return len(leaders(all)) == 1 })
+
+}
+
+// effort is what a run may cost, in percent of the usual.
+func effort() int {
+	if n, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil {
+		return n
+	}
+	return 100
 }
 
 func TestWithoutAWriterReadsAreServedAndWritesSayWhy(t *testing.T) {

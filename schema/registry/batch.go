@@ -371,7 +371,7 @@ func (b *Batch) Register(g *Registration) (Entry, error) {
 			return Entry{}, failf(CodeIncompatible, incompatibleSubjectText, name, "["+strings.Join(messages, ", ")+"]")
 		}
 	}
-	if wanted > 0 && wanted != number && !mode.importing() {
+	if wanted < Latest || wanted > 0 && wanted != number && !mode.importing() {
 		return Entry{}, failf(CodeInvalidSchema, "Version is not one more than previous version")
 	}
 	if wanted > 0 {

@@ -58,6 +58,8 @@ type Page struct {
 const (
 	mostListed  = 20_000
 	mostSchemas = 1_000
+	// answerBytes bounds the schemas' texts of one answer: one that would have more ends there, and the rest is found behind an offset.
+	answerBytes = 32 << 20
 )
 
 // page is the part of a list that was asked for.
@@ -507,7 +509,11 @@ func (r *Registry) Schemas(q Search) []Entry {
 	found = page(found, p, most)
 	out := make([]Entry, 0, len(found))
 	r.read(func() {
+		bytes := 0
 		for _, v := range found {
+			if bytes += len(v.text); bytes > answerBytes && len(out) > 0 {
+				return
+			}
 			e := v.entry()
 			e.Aliases = aliases[v.subject.name]
 			out = append(out, e)
