@@ -71,53 +71,59 @@ type load1 struct {
 
 var producedLine = regexp.MustCompile(`(?m)^(\d+) records sent, ([\d.]+) records/sec .*99\.9th`)
 
-// javaLoad has Kafka's performance tools write and read n records.
-func javaLoad(ctx context.Context, addr string, pid, n, size int, topic string) (l load1, err error) {
+// javaWrites has Kafka's performance tool write n records.
+func (l *load1) javaWrites(ctx context.Context, addr string, pid, n, size int, topic string) error {
 	if err := makeTopic(ctx, addr, topic, 1, nil); err != nil {
-		return l, err
+		return err
 	}
 	before, err := cpu(pid)
 	if err != nil {
-		return l, err
+		return err
 	}
 	out, err := javaTool(ctx, "ProducerPerformance", "--topic", topic, "--num-records", strconv.Itoa(n), "--record-size", strconv.Itoa(size), "--throughput", "-1",
 		"--producer-props", "bootstrap.servers="+addr, "acks=all", "batch.size=65536")
 	if err != nil {
-		return l, err
+		return err
 	}
 	m := producedLine.FindStringSubmatch(out)
 	if m == nil || m[1] != strconv.Itoa(n) {
-		return l, fmt.Errorf("ProducerPerformance printed:\n%s", out)
+		return fmt.Errorf("ProducerPerformance printed:\n%s", out)
 	}
 	if l.produced, err = strconv.ParseFloat(m[2], 64); err != nil {
-		return l, err
+		return err
 	}
-	between, err := cpu(pid)
+	after, err := cpu(pid)
+	l.produceCPU = after - before
+	l.producePerRec = float64(l.produceCPU.Microseconds()) / float64(n)
+	return err
+}
+
+// javaReads has Kafka's performance tool read them.
+func (l *load1) javaReads(ctx context.Context, addr string, pid, n int, topic string) error {
+	before, err := cpu(pid)
 	if err != nil {
-		return l, err
+		return err
 	}
-	out, err = javaTool(ctx, "ConsumerPerformance", "--bootstrap-server", addr, "--topic", topic, "--messages", strconv.Itoa(n), "--timeout", "60000", "--hide-header")
+	out, err := javaTool(ctx, "ConsumerPerformance", "--bootstrap-server", addr, "--topic", topic, "--messages", strconv.Itoa(n), "--timeout", "60000", "--hide-header")
 	if err != nil {
-		return l, err
+		return err
 	}
 	f := strings.Split(strings.TrimSpace(out), ",")
 	if len(f) < 10 || strings.TrimSpace(f[4]) != strconv.Itoa(n) {
-		return l, fmt.Errorf("ConsumerPerformance printed:\n%s", out)
+		return fmt.Errorf("ConsumerPerformance printed:\n%s", out)
 	}
 	if l.consumed, err = strconv.ParseFloat(strings.TrimSpace(f[9]), 64); err != nil {
-		return l, err
+		return err
 	}
 	after, err := cpu(pid)
-	if err != nil {
-		return l, err
-	}
-	l.produceCPU, l.consumeCPU = between-before, after-between
-	l.producePerRec = float64(l.produceCPU.Microseconds()) / float64(n)
+	l.consumeCPU = after - before
 	l.readPerRec = float64(l.consumeCPU.Microseconds()) / float64(n)
-	return l, nil
+	return err
 }
 
-// logJava compares throughput with Java's own clients, and what the brokers' processes spend on it.
+// logJava compares throughput with Java's own clients, and what the brokers' processes spend on it. The two of a pair run at the same
+// moment: on a machine that is shared with others, what one after the other finds there differs by more than the brokers do, and a pair
+// in turns has given anything from 0.4 to 2 for the same code.
 func (b *bench) logJava(ctx context.Context) (err error) {
 	kafka, err := run.Kafka(ctx, filepath.Join(b.dir, "kafka"), "")
 	if err != nil {
@@ -134,7 +140,8 @@ func (b *bench) logJava(ctx context.Context) (err error) {
 		addr string
 		pid  int
 	}{{kafka.Addr, kafka.Pid()}, {m.Kafka, m.Pid()}} {
-		if _, err := javaLoad(ctx, server.addr, server.pid, max(b.logRecords/4, 1), 100, "warm"); err != nil {
+		n, l := max(b.logRecords/4, 1), new(load1)
+		if err := errors.Join(l.javaWrites(ctx, server.addr, server.pid, n, 100, "warm"), l.javaReads(ctx, server.addr, server.pid, n, "warm")); err != nil {
 			return err
 		}
 	}
@@ -146,16 +153,17 @@ func (b *bench) logJava(ctx context.Context) (err error) {
 		var ratios, reads, cpus []float64
 		for i := range b.pairs {
 			var ours, theirs load1
-			one := func(l *load1, addr string, pid int) error {
-				var err error
-				*l, err = javaLoad(ctx, addr, pid, n, size, fmt.Sprintf("java-%d-%d", size, i))
+			topic := fmt.Sprintf("java-%d-%d", size, i)
+			err := both(
+				func() error { return ours.javaWrites(ctx, m.Kafka, m.Pid(), n, size, topic) },
+				func() error { return theirs.javaWrites(ctx, kafka.Addr, kafka.Pid(), n, size, topic) })
+			if err != nil {
 				return err
 			}
-			first, second := func() error { return one(&ours, m.Kafka, m.Pid()) }, func() error { return one(&theirs, kafka.Addr, kafka.Pid()) }
-			if i%2 == 1 {
-				first, second = second, first
-			}
-			if err := errors.Join(first(), second()); err != nil {
+			err = both(
+				func() error { return ours.javaReads(ctx, m.Kafka, m.Pid(), n, topic) },
+				func() error { return theirs.javaReads(ctx, kafka.Addr, kafka.Pid(), n, topic) })
+			if err != nil {
 				return err
 			}
 			b.print("  pair %d, %d records of %d B: Millrace (synced) %.0f produced/s, %.0f read/s, CPU %.2f + %.2f µs a record; Kafka (not synced) %.0f, %.0f, %.2f + %.2f; load %s", i+1, n, size,
@@ -171,6 +179,14 @@ func (b *bench) logJava(ctx context.Context) (err error) {
 		b.promise(median(cpus) <= 1, "broker CPU %.2f × Kafka's with records of %d B, promised is 1.0", median(cpus), size)
 	}
 	return nil
+}
+
+// both runs the two at the same moment.
+func both(a, b func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- a() }()
+	err := b()
+	return errors.Join(<-done, err)
 }
 
 // bareSyncs writes size bytes to n files at once and syncs them, rounds times; it returns how long each file's took. A round's files

@@ -232,10 +232,10 @@ func (b *bench) many(ctx context.Context) (err error) {
 		return err
 	}
 	up := time.Since(begun)
-	select { // offsets are stored, garbage is collected
+	select { // offsets are stored, unused connections closed, garbage is collected and given back
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(5 * time.Second):
+	case <-time.After(80 * time.Second):
 	}
 	const rest = 10 * time.Second
 	before, err := cpu(m.Pid())

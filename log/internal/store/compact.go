@@ -566,17 +566,19 @@ func (s *segment) replace() {
 	s.replaced = true
 }
 
-// rollForward completes swaps that a crash cut short, before anything in the directory is looked at.
-func (p *Partition) rollForward() error {
+// rollForward completes swaps that a crash cut short, before anything in the directory is looked at, and lists what is there then.
+func (p *Partition) rollForward() ([]fs.DirEntry, error) {
 	entries, err := p.s.fs.List(p.dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	changed := false
 	for _, e := range entries {
 		base, end, ok := parseSwapName(e.Name())
 		if !ok {
 			continue
 		}
+		changed = true
 		fsys := p.s.fs
 		names := map[string]bool{}
 		for _, e := range entries {
@@ -590,7 +592,7 @@ func (p *Partition) rollForward() error {
 					continue
 				}
 				if err := removeIfExists(fsys, p.file(name)); err != nil {
-					return err
+					return nil, err
 				}
 			}
 		}
@@ -598,22 +600,25 @@ func (p *Partition) rollForward() error {
 			from := fmt.Sprintf("%020d-%020d%s%s", base, end, suffix, swapSuffix)
 			if names[from] {
 				if err := fsys.Rename(p.file(from), p.file(offsetName(base, suffix))); err != nil {
-					return err
+					return nil, err
 				}
 			}
 		}
 		if err := fsys.SyncDir(p.dir); err != nil {
-			return err
+			return nil, err
 		}
 		if err := fsys.Rename(p.file(e.Name()), p.file(offsetName(base, logSuffix))); err != nil {
-			return err
+			return nil, err
 		}
 		if err := fsys.SyncDir(p.dir); err != nil {
-			return err
+			return nil, err
 		}
 		p.s.lg.Info("compaction that was cut short is completed", "partition", p.tp.String(), "from", base, "to", end)
 	}
-	return nil
+	if changed {
+		return p.s.fs.List(p.dir)
+	}
+	return entries, nil
 }
 
 // parseSwapName takes apart the name of a swapped log, `<base>-<end>.swap`.

@@ -60,10 +60,7 @@ func (s *Store) loadPartition(tp TopicPartition, st *startState) (*Partition, er
 // list takes stock of the directory and removes what a crash left over.
 func (r *recovery) list() error {
 	p := r.p
-	if err := p.rollForward(); err != nil {
-		return err
-	}
-	names, err := p.s.fs.List(p.dir)
+	names, err := p.rollForward()
 	if err != nil {
 		return err
 	}
@@ -112,6 +109,9 @@ func (r *recovery) list() error {
 		}
 	}
 	slices.Sort(r.snapshots)
+	if !slices.ContainsFunc(names, func(e fs.DirEntry) bool { return e.Name() == damagedFile }) {
+		return nil // there are thousands of partitions to start with, and hardly ever one with damage
+	}
 	b, err := vfs.ReadFile(p.s.fs, p.file(damagedFile), maxStateFile)
 	switch {
 	case isNotExist(err):
