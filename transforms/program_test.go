@@ -169,7 +169,7 @@ func differ(a, b *schema.Record) string {
 func TestAChainDoesWhatItsTransformsDoOneByOne(t *testing.T) {
 	ts, ps := tables(t)
 	records, whole, failed := 0, 0, 0
-	schematest.Rounds(t, 800, func(t *testing.T, r *rand.Rand) {
+	schematest.Rounds(t, 400, func(t *testing.T, r *rand.Rand) {
 		raw := randomChain(r)
 		together, errs := transforms.NewChain(raw, ts, ps)
 		apart, errs2 := transforms.NewChain(raw, ts, ps)
