@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/tls"
@@ -113,8 +114,13 @@ func (s *settings) open(ctx context.Context, files connectors.Files) (*session, 
 }
 
 func (ss *session) begin(ctx context.Context) error {
-	if err := ss.exec(ctx, "SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = '', net_write_timeout = 3600, net_read_timeout = 3600, wait_timeout = 86400"); err != nil {
-		return err
+	// A full log may hold a connection for long: the server must not take it for dead.
+	write, read := cmp.Or(ss.s.netWrite, 3600), cmp.Or(ss.s.netRead, 3600)
+	set := fmt.Sprintf("SET NAMES utf8mb4, time_zone = '+00:00', sql_mode = '', net_write_timeout = %d, net_read_timeout = %d, wait_timeout = 86400", write, read)
+	for _, sql := range append([]string{set}, ss.s.initial...) {
+		if err := ss.exec(ctx, sql); err != nil {
+			return err
+		}
 	}
 	rows, err := ss.query(ctx, "SELECT VERSION(), @@global.binlog_checksum, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, @@global.server_id")
 	if err != nil {
@@ -166,10 +172,18 @@ type field struct {
 // query runs a statement and returns its rows, which must be few. ctx's end closes the
 // connection.
 func (ss *session) query(ctx context.Context, sql string) ([][]field, error) {
-	stop := context.AfterFunc(ctx, func() { _ = ss.c.Close() })
+	limited, cancel := ctx, context.CancelFunc(func() {})
+	if ss.s.queryTimeout > 0 {
+		limited, cancel = context.WithTimeout(ctx, ss.s.queryTimeout)
+	}
+	defer cancel()
+	stop := context.AfterFunc(limited, func() { _ = ss.c.Close() })
 	r, err := ss.c.Execute(sql)
-	if !stop() && ctx.Err() != nil {
-		return nil, ctx.Err()
+	if !stop() {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, ss.s.classify(limited.Err(), fmt.Sprintf("run %s within %s (%s)", clip(sql), ss.s.queryTimeout, keyDatabaseQueryTimeout.Name))
 	}
 	if err != nil {
 		return nil, ss.s.classify(err, "run "+clip(sql))

@@ -76,6 +76,14 @@ func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, ss *session) (pos
 	if err != nil {
 		return position{}, err
 	}
+	if n := len(tables); n == 0 {
+		t.lg.Warn("no table is captured: the lists of databases and tables match none")
+	} else if s.guardrail > 0 && n > s.guardrail {
+		if s.guardrailFails {
+			return position{}, connectors.BadConfig(fmt.Errorf("%d tables are captured, more than %s=%d", n, keyGuardrailCollectionsMax.Name, s.guardrail))
+		}
+		t.lg.Warn("more tables are captured than guardrail.collections.max", "tables", n, "max", s.guardrail)
+	}
 	if s.lockingMode != "extended" {
 		if err := unlock(); err != nil {
 			return position{}, err
@@ -113,7 +121,7 @@ func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, ss *session) (pos
 		}
 	}
 	sn.block.time(envelope.MomentOfMicros(now.Unix() * microsPerSec))
-	if s.snapshotMode != "no_data" {
+	if s.readsRows() {
 		tables = s.ordered(tables)
 		for i := range tables {
 			if err := sn.readTable(ctx, &tables[i]); err != nil {

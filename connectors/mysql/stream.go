@@ -98,7 +98,7 @@ func (r *reader) run(ctx context.Context) error {
 			return err
 		}
 		deadline := now.Add(time.Second)
-		if s := r.t.s.silence; s > 0 {
+		if s := r.t.s.silence; s > 0 && r.t.s.keepAlive {
 			if now.Sub(r.last) > s {
 				return connectors.Failed(reasonUnreachable, nil, fmt.Sprintf("the server %s has sent nothing for %s, not even a sign of life", r.t.s.host, s), "")
 			}
@@ -744,6 +744,23 @@ func (r *reader) ready(ctx context.Context, mp *mapped, start int64) error {
 	return nil
 }
 
+// inconsistent decides about rows whose definition is missing or does not fit, as
+// inconsistent.schema.handling.mode says: an error stops the task.
+func (r *reader) inconsistent(mp *mapped, err error, start int64) error {
+	f := connectors.FailureOf(err)
+	if f == nil || f.Reason != reasonSchema {
+		return err
+	}
+	switch r.t.s.inconsistent {
+	case "warn":
+		r.t.lg.Warn("rows left out: their table's definition does not fit", "table", mp.m.id.String(), "at", placeText(r.file, start), "error", err)
+		return nil
+	case "skip", "ignore":
+		return nil
+	}
+	return err
+}
+
 // rows takes changes of rows.
 func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, owned bool) error {
 	head := cursor{b: body}
@@ -762,7 +779,7 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 		return nil
 	}
 	if err := r.ready(ctx, mp, start); err != nil {
-		return err
+		return r.inconsistent(mp, err, start)
 	}
 	if !owned {
 		body = r.build.Arena.Copy(body)

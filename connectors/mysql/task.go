@@ -105,8 +105,8 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 	if pos, err = t.prepare(ctx, queue, pos, have); err != nil {
 		return err
 	}
-	if t.s.snapshotMode == "initial_only" {
-		t.lg.Info("the snapshot is complete, and snapshot.mode=initial_only asks for no changes: the task idles")
+	if !t.s.streams() {
+		t.lg.Info("the snapshot is complete, and snapshot.mode asks for no changes: the task idles", "mode", t.s.snapshotMode)
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -119,9 +119,9 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 	for broken := 0; ; {
 		began := time.Now()
 		established, err := t.stream(ctx, queue, &pos)
-		if f := connectors.FailureOf(err); f != nil && f.Reason == reasonLogLost && t.s.snapshotMode == "when_needed" && ctx.Err() == nil {
+		if f := connectors.FailureOf(err); f != nil && f.Reason == reasonLogLost && t.s.snapshotsWhenLost() && ctx.Err() == nil {
 			// MariaDB says it only now.
-			t.lg.Warn("the position is lost, and snapshot.mode=when_needed: a new snapshot is taken", "error", err)
+			t.lg.Warn("the position is lost, and a new snapshot is taken, as snapshot.mode says", "error", err)
 			if pos, err = t.anew(ctx, queue); err != nil {
 				return err
 			}
@@ -165,21 +165,43 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue, pos position, have
 			t.lg.Info("the definitions of tables are read anew: no table may have changed since the stored position", "file", pos.file, "pos", pos.pos)
 			return pos, t.recoverSchemas(ctx, ss, pos)
 		case lost == nil && s.snapshotMode != "always":
-			if err := t.schemas.Recover(ctx, pos.place()); err != nil {
+			err := t.schemas.Recover(ctx, pos.place())
+			if err != nil && ctx.Err() == nil && s.snapshotMode == "configuration_based" && s.snapshotFlags.onSchemaError {
+				t.lg.Warn("the history of definitions cannot be read and is written anew, as snapshot.mode.configuration.based.snapshot.on.schema.error says", "error", err)
+				err = t.recoverSchemas(ctx, ss, pos)
+			}
+			if err != nil {
 				return pos, err
 			}
 			t.lg.Info("streaming resumes", "file", pos.file, "pos", pos.pos, "event", pos.events, "gtids", pos.gtids)
 			return pos, nil
-		case lost != nil && s.snapshotMode != "when_needed":
+		case lost != nil && !s.snapshotsWhenLost():
 			return pos, lost
 		case lost != nil:
-			t.lg.Warn("the stored position is lost, and snapshot.mode=when_needed: a new snapshot is taken", "error", lost)
+			t.lg.Warn("the stored position is lost, and a new snapshot is taken, as snapshot.mode says", "error", lost)
 		}
 	}
 	if !pause(ctx, s.snapshotDelay) {
 		return pos, ctx.Err()
 	}
 	return t.snapshot(ctx, queue, ss)
+}
+
+// What snapshot.mode says, and its configuration_based in five keys of their own.
+
+// readsRows: a snapshot reads rows, not definitions alone.
+func (s *settings) readsRows() bool {
+	return s.snapshotMode != "no_data" && (s.snapshotMode != "configuration_based" || s.snapshotFlags.data)
+}
+
+// streams: changes are read behind the snapshot.
+func (s *settings) streams() bool {
+	return s.snapshotMode != "initial_only" && (s.snapshotMode != "configuration_based" || s.snapshotFlags.stream)
+}
+
+// snapshotsWhenLost: a position that the server no longer has is replaced by a snapshot.
+func (s *settings) snapshotsWhenLost() bool {
+	return s.snapshotMode == "when_needed" || s.snapshotMode == "configuration_based" && s.snapshotFlags.onDataError
 }
 
 // anew takes a snapshot where a position was lost.
