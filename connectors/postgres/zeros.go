@@ -30,10 +30,9 @@ func (s *settings) held(sc *schema.Schema) schema.Value {
 	case schema.Struct:
 		f := make([]schema.Value, len(sc.Fields()))
 		for i, part := range sc.Fields() {
-			switch part.Schema.Kind() {
-			case schema.Bytes:
+			if part.Schema.Kind() == schema.Bytes {
 				f[i] = schema.BytesValue(s.placeholder)
-			default:
+			} else if !part.Schema.Optional() {
 				f[i] = zeroOf(part.Schema)
 			}
 		}
