@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -9,6 +10,7 @@ import (
 	"reflect"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"millrace/connectors/cdc"
 	"millrace/schema"
@@ -143,6 +145,9 @@ func TestDecimalsAgainstTheLibrary(t *testing.T) {
 		for range 1 + rnd.IntN(4) {
 			n.Lsh(n, 40).Add(n, big.NewInt(rnd.Int64N(1<<40)))
 		}
+		if rnd.IntN(4) == 0 { // at the edges of bytes
+			n.Sub(n.Lsh(big.NewInt(1), uint(rnd.IntN(140))), big.NewInt(int64(rnd.IntN(3))))
+		}
 		if rnd.IntN(2) == 0 {
 			n.Neg(n)
 		}
@@ -162,7 +167,16 @@ func TestDecimalsAgainstTheLibrary(t *testing.T) {
 		if err != nil || v.Unscaled().Cmp(n) != 0 || int(v.Scale()) != scale {
 			t.Fatalf("seed %d: %s at scale %d is %v (%v)", seed, in, scale, text(v), err)
 		}
+		digits, _, err = decimalDigits(in)
+		if got, want := unscaled(nil, []byte(digits)), schema.DecimalBig(n, 0).AppendUnscaled(nil); err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("seed %d: the bytes of %s are %x, want %x (%v)", seed, in, got, want, err)
+		}
 	}
+}
+
+func decimalDigits(in string) (string, int, error) {
+	d, scale, err := decimal([]byte(in), nil)
+	return string(d), scale, err
 }
 
 func TestDefaults(t *testing.T) {
@@ -320,17 +334,87 @@ func FuzzCopyRow(f *testing.F) {
 	})
 }
 
-// FuzzTexts: any text where an array, an hstore, an interval, a time or a default belongs.
-func FuzzTexts(f *testing.F) {
-	for _, s := range []string{`{a,"b"}`, `"a"=>"b"`, "1 day 00:00:01", "2024-01-01 00:00:00+00 BC", "'a'::text", "12:00:00+02"} {
-		f.Add([]byte(s))
-	}
-	ds := []decoder{array(decodeText, ',', true), hstoreJSON, hstoreMap, intervalMicros, intervalText, zonedTimestamp(6), isoTimestamp(-1, false), zonedTime, dateDecoder(schema.Int32Value),
-		timestampDecoder(nanosPerSec, schema.Int64Value), timeDecoder(1e6, schema.Int64Value), bytea(cdc.BinaryBase64), decodeBits, decodePoint(pointSchema), moneyText(2), fixedDecimal(2)}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		for _, d := range ds {
-			_, _ = d(&schema.Arena{}, b)
+// fuzzTypes are all types in every mode, each with its schema.
+func fuzzTypes() (out []mapping) {
+	for _, times := range []string{"adaptive", "adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"} {
+		for i, decimals := range []string{"precise", "string", "double"} {
+			s := *benchSettings
+			s.times, s.decimals, s.binary, s.hstoreMap, s.intervalText, s.unknown = times, decimals, cdc.BinaryMode(i), i > 0, i > 0, i > 0
+			for _, oid := range []uint32{oidBool, oidBytea, oidChar, oidName, oidInt8, oidInt2, oidInt4, oidText, oidOID, oidInt2Vector, oidOIDVector, oidJSON, oidXML, oidPoint, oidLseg, oidPath, oidBox, oidPolygon,
+				oidLine, oidCircle, oidCIDR, oidFloat4, oidFloat8, oidInt4Range, oidMoney, oidInet, oidBpchar, oidVarchar, oidDate, oidTime, oidTimestamp, oidTimestamptz, oidInterval, oidTimetz, oidBit, oidVarbit,
+				oidNumeric, oidUUID, oidTsvector, oidJSONB, benchEnum, benchInts, benchTexts} {
+				for _, mod := range []int32{-1, 1, 3, 12<<16 | 2 + 4} {
+					if m, ok := s.mapType(benchCatalog, oid, mod); ok {
+						out = append(out, m)
+					}
+					if m, ok := s.mapArray(benchCatalog, oid, mod); ok {
+						out = append(out, m)
+					}
+				}
+			}
+			for _, name := range []string{"citext", "isbn", "ltree", "hstore", "geometry", "geography", "vector", "halfvec", "sparsevec"} {
+				m, _ := s.mapExtension(name)
+				out = append(out, m)
+			}
 		}
-		_, _ = defaultOf(string(b), mapping{decode: plain(decodeText), defaults: true}, schema.StringSchema)
+	}
+	return out
+}
+
+// FuzzTypes: any text of any type, in any mode, makes a value of its schema that the JSON
+// converter can write, or an error.
+func FuzzTypes(f *testing.F) {
+	types := fuzzTypes()
+	schemas := make([]*schema.Schema, len(types))
+	for i, m := range types {
+		schemas[i] = m.schema.SetOptional(true).Build()
+	}
+	for _, t := range benchTypes() {
+		for i := range types {
+			if schema.Equal(schemas[i], t.m.schema.SetOptional(true).Build()) {
+				f.Add(uint16(i), []byte(t.text))
+				break
+			}
+		}
+	}
+	for _, s := range []string{`{a,"b"}`, `"a"=>"b"`, "1 day 00:00:01", "2024-01-01 00:00:00+00 BC", "infinity", "'a'::text", "12:00:00+02", "NaN", "{1:1,2:2}/3", "[1,2]", "(1,2),(3,4)", "00000000000000000000"} {
+		f.Add(uint16(len(s)), []byte(s))
+	}
+	json, errs := converters.JSON.Make(nil, false)
+	if len(errs) > 0 {
+		f.Fatal(errs)
+	}
+	f.Fuzz(func(t *testing.T, n uint16, b []byte) {
+		i := int(n) % len(types)
+		v, err := types[i].decode(schemas[i])(&schema.Arena{}, b)
+		if err != nil && (!lost(err) || v.IsNull()) {
+			return
+		}
+		if err := schema.Validate(schemas[i], v); err != nil {
+			t.Fatalf("%v of %s: %v", schemas[i], b, err)
+		}
+		if !utf8.Valid(b) {
+			return // the session's encoding is UTF-8
+		}
+		if _, _, err := json.Encode(nil, &converters.Message{}, schemas[i], v); err != nil {
+			t.Fatalf("%v of %s: %v", schemas[i], b, err)
+		}
+	})
+}
+
+// FuzzDefaults: any text where a default's expression belongs.
+func FuzzDefaults(f *testing.F) {
+	for _, s := range []string{"'a'::text", "E'a\\\\b'::text", "(-5)", "1.5e+300", "now()", "(now() + '1 day'::interval)", "NULL::text", "'", "B'101'::\"bit\""} {
+		f.Add(uint16(len(s)), s)
+	}
+	types := fuzzTypes()
+	f.Fuzz(func(t *testing.T, n uint16, expr string) {
+		m := types[int(n)%len(types)]
+		s := m.schema.SetOptional(true).Build()
+		if v, ok := defaultOf(expr, m, s); ok {
+			if err := schema.Validate(s, v); err != nil {
+				t.Fatalf("%s as a default of %v: %v", expr, s, err)
+			}
+		}
 	})
 }

@@ -2,10 +2,12 @@ package postgres
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
 	"math/big"
+	"math/bits"
 	"strconv"
 	"unsafe"
 
@@ -141,7 +143,7 @@ func decimal(b []byte, buf []byte) (digits []byte, scale int, err error) {
 
 // fixedDecimal decodes numeric(p,s) into a DECIMAL of that scale.
 func fixedDecimal(scale int) decoder {
-	return func(_ *schema.Arena, b []byte) (schema.Value, error) {
+	return func(a *schema.Arena, b []byte) (schema.Value, error) {
 		var buf [40]byte
 		digits, have, err := decimal(b, buf[:0])
 		if err != nil {
@@ -163,12 +165,44 @@ func fixedDecimal(scale int) decoder {
 		if n, ok := parseInt(digits); ok {
 			return schema.DecimalInt64(n, int32(scale)), nil
 		}
-		n, ok := new(big.Int).SetString(string(digits), 10)
-		if !ok {
-			return schema.Value{}, fmt.Errorf("%q: %w", clip(b), errNotANumber)
-		}
-		return schema.DecimalBig(n, int32(scale)), nil
+		var raw [16]byte
+		return schema.DecimalBytes(a.Copy(unscaled(raw[:0], digits)), int32(scale)), nil
 	}
+}
+
+// unscaled appends the big-endian two's complement of a whole number, as short as it can
+// be. digits are of decimal.
+func unscaled(dst, digits []byte) []byte {
+	neg := digits[0] == '-'
+	if neg {
+		digits = digits[1:]
+	}
+	if len(digits) > 38 { // 128 bits hold 38 digits and a sign
+		n, _ := new(big.Int).SetString(string(digits), 10)
+		if neg {
+			n.Neg(n)
+		}
+		return schema.DecimalBig(n, 0).AppendUnscaled(dst)
+	}
+	var hi, lo uint64
+	for _, c := range digits {
+		over, low := bits.Mul64(lo, 10)
+		sum, carry := bits.Add64(low, uint64(c-'0'), 0)
+		hi, lo = hi*10+over+carry, sum
+	}
+	if neg {
+		var borrow uint64
+		lo, borrow = bits.Sub64(0, lo, 0)
+		hi, _ = bits.Sub64(0, hi, borrow)
+	}
+	var raw [16]byte
+	binary.BigEndian.PutUint64(raw[:], hi)
+	binary.BigEndian.PutUint64(raw[8:], lo)
+	b := raw[:]
+	for len(b) > 1 && (b[0] == 0 && b[1] < 0x80 || b[0] == 0xff && b[1] >= 0x80) {
+		b = b[1:]
+	}
+	return append(dst, b...)
 }
 
 // variableDecimal decodes numeric without a scale into {scale, value}, without zeros at
@@ -180,22 +214,13 @@ func variableDecimal(s *schema.Schema) decoder {
 		if err != nil {
 			return schema.Value{}, err
 		}
-		for scale > 0 && digits[len(digits)-1] == '0' {
-			digits, scale = digits[:len(digits)-1], scale-1
-		}
-		n, ok := parseInt(digits)
-		v := schema.DecimalInt64(n, 0)
-		if !ok {
-			x, ok := new(big.Int).SetString(string(digits), 10)
-			if !ok {
-				return schema.Value{}, fmt.Errorf("%q: %w", clip(b), errNotANumber)
-			}
-			v = schema.DecimalBig(x, 0)
+		for n := len(digits) - 1; scale > 0 && n > 0 && digits[n] == '0' && digits[n-1] != '-'; n-- {
+			digits, scale = digits[:n], scale-1
 		}
 		var raw [32]byte
 		f := a.Values(2)
 		f[0] = schema.Int32Value(int32(scale))
-		f[1] = schema.BytesValue(a.Copy(v.AppendUnscaled(raw[:0])))
+		f[1] = schema.BytesValue(a.Copy(unscaled(raw[:0], digits)))
 		return a.Struct(s, f), nil
 	}
 }
@@ -263,6 +288,10 @@ func moneyDouble(digits int) decoder {
 }
 
 func moneyText(digits int) decoder {
+	unit := uint64(1) // of digits below 19
+	for range digits {
+		unit *= 10
+	}
 	return func(a *schema.Arena, b []byte) (schema.Value, error) {
 		n, err := moneyCents(b)
 		if err != nil {
@@ -274,13 +303,12 @@ func moneyText(digits int) decoder {
 		if n < 0 {
 			out, u = append(out, '-'), -u
 		}
-		t := strconv.AppendUint(nil, u, 10)
-		for len(t) <= digits {
-			t = append([]byte{'0'}, t...)
-		}
-		out = append(out, t[:len(t)-digits]...)
+		out = strconv.AppendUint(out, u/unit, 10)
 		if digits > 0 {
-			out = append(append(out, '.'), t[len(t)-digits:]...)
+			out = append(out, '.')
+			for rest, place := u%unit, unit/10; place > 0; place /= 10 {
+				out = append(out, '0'+byte(rest/place%10))
+			}
 		}
 		return a.String(out), nil
 	}

@@ -43,6 +43,7 @@ var errNullElement = lossError("holds a null, or a value that its element's sche
 // array decodes the text of a one-dimensional array, {1,NULL,"a b"}. delim is the
 // element type's delimiter; optional says whether elements may be null.
 func array(elem decoder, delim byte, optional bool) decoder {
+	delims := []byte{delim}
 	return func(a *schema.Arena, b []byte) (schema.Value, error) {
 		body := b
 		if len(body) > 0 && body[0] == '[' { // bounds other than 1: [0:1]={…}
@@ -59,7 +60,7 @@ func array(elem decoder, delim byte, optional bool) decoder {
 		if len(body) == 0 {
 			return schema.ArrayValue(nil), nil
 		}
-		vals := make([]schema.Value, 0, 1+bytes.Count(body, []byte{delim}))
+		vals := make([]schema.Value, 0, 1+bytes.Count(body, delims))
 		var scratch []byte
 		for {
 			var item []byte
@@ -93,11 +94,11 @@ func array(elem decoder, delim byte, optional bool) decoder {
 				vals = append(vals, schema.Value{})
 			} else {
 				v, err := elem(a, item)
-				if lost(err) {
-					v, err = schema.Value{}, nil
+				if err != nil && !lost(err) {
+					return schema.Value{}, fmt.Errorf("element %d: %w", len(vals), err)
 				}
 				if err != nil {
-					return schema.Value{}, fmt.Errorf("element %d: %w", len(vals), err)
+					v = schema.Value{}
 				}
 				vals = append(vals, v)
 			}
@@ -140,7 +141,7 @@ type pair struct {
 
 // parseHstore reads "a"=>"1", "n"=>NULL.
 func parseHstore(b []byte) ([]pair, error) {
-	bad := fmt.Errorf("%q is no hstore", clip(b))
+	whole := b
 	var out []pair
 	word := func() (s string, quoted, ok bool) {
 		if len(b) == 0 || b[0] != '"' {
@@ -170,12 +171,12 @@ func parseHstore(b []byte) ([]pair, error) {
 	for b = bytes.TrimLeft(b, " "); len(b) > 0; b = bytes.TrimLeft(b, ", ") {
 		key, _, ok := word()
 		if !ok || !bytes.HasPrefix(b, []byte("=>")) {
-			return nil, bad
+			return nil, fmt.Errorf("%q is no hstore", clip(whole))
 		}
 		b = b[2:]
 		value, quoted, ok := word()
 		if !ok {
-			return nil, bad
+			return nil, fmt.Errorf("%q is no hstore", clip(whole))
 		}
 		out = append(out, pair{key, value, !quoted && value == "NULL"})
 	}

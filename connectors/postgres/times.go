@@ -52,17 +52,26 @@ func twoDigits(b []byte) (int64, bool) {
 
 // cutTime reads HH:MM:SS[.ffffff] at the front of b, in microseconds.
 func cutTime(b []byte) (us int64, rest []byte, ok bool) {
-	if len(b) < 8 || b[2] != ':' || b[5] != ':' {
+	if len(b) < 8 {
 		return 0, nil, false
 	}
 	h, ok1 := twoDigits(b)
-	m, ok2 := twoDigits(b[3:])
-	s, ok3 := twoDigits(b[6:])
-	if !ok1 || !ok2 || !ok3 || h > 24 || m > 59 || s > 60 {
+	us, rest, ok = cutMinutes(b[2:])
+	return h*3600_000_000 + us, rest, ok && ok1 && h <= 24
+}
+
+// cutMinutes reads :MM:SS[.ffffff] at the front of b, in microseconds.
+func cutMinutes(b []byte) (us int64, rest []byte, ok bool) {
+	if len(b) < 6 || b[0] != ':' || b[3] != ':' {
 		return 0, nil, false
 	}
-	us = (h*3600 + m*60 + s) * 1e6
-	b = b[8:]
+	m, ok1 := twoDigits(b[1:])
+	s, ok2 := twoDigits(b[4:])
+	if !ok1 || !ok2 || m > 59 || s > 60 {
+		return 0, nil, false
+	}
+	us = (m*60 + s) * 1e6
+	b = b[6:]
 	if len(b) > 0 && b[0] == '.' {
 		unit := int64(100_000)
 		for b = b[1:]; len(b) > 0 && b[0]-'0' <= 9; b = b[1:] {
@@ -326,57 +335,71 @@ func isoTime(a *schema.Arena, b []byte) (schema.Value, error) {
 type interval struct{ months, days, us int64 }
 
 // parseInterval reads the style postgres: 1 year 2 mons -3 days +04:05:06.789.
-func parseInterval(b []byte) (interval, error) {
-	var iv interval
-	bad := fmt.Errorf("%q is no interval of the postgres style", clip(b))
-	words := bytes.Fields(b)
-	for i := 0; i < len(words); i++ {
-		w := words[i]
-		if bytes.IndexByte(w, ':') >= 0 {
-			neg := w[0] == '-'
-			if neg || w[0] == '+' {
-				w = w[1:]
-			}
+func parseInterval(b []byte) (iv interval, err error) {
+	whole := b
+	for len(b) > 0 {
+		var w []byte
+		if w, b = cutWord(b); bytes.IndexByte(w, ':') >= 0 {
 			us, ok := parseClock(w)
-			if !ok || i != len(words)-1 {
-				return iv, bad
-			}
-			if neg {
-				us = -us
+			if !ok || len(b) > 0 {
+				return iv, notAnInterval(whole)
 			}
 			iv.us = us
-			continue
+			return iv, nil
 		}
 		n, ok := parseInt(w)
-		if i++; !ok || i == len(words) {
-			return iv, bad
+		if w, b = cutWord(b); !ok || n != int64(int32(n)) {
+			return iv, notAnInterval(whole)
 		}
-		switch str(bytes.TrimSuffix(words[i], []byte("s"))) {
-		case "year":
+		switch str(w) {
+		case "year", "years":
 			iv.months += n * 12
-		case "mon":
+		case "mon", "mons":
 			iv.months += n
-		case "day":
+		case "day", "days":
 			iv.days += n
 		default:
-			return iv, bad
+			return iv, notAnInterval(whole)
 		}
+	}
+	if len(whole) == 0 {
+		return iv, notAnInterval(whole)
 	}
 	return iv, nil
 }
 
-// parseClock is cutTime with hours of any number of digits.
-func parseClock(b []byte) (int64, bool) {
+func notAnInterval(b []byte) error {
+	return fmt.Errorf("%q is no interval of the postgres style", clip(b))
+}
+
+// cutWord takes a word off the front of b, and the space behind it.
+func cutWord(b []byte) (word, rest []byte) {
+	i := bytes.IndexByte(b, ' ')
+	if i < 0 {
+		return b, nil
+	}
+	return b[:i], b[i+1:]
+}
+
+// parseClock reads [+-]HH:MM:SS[.ffffff] with hours of any number of digits.
+func parseClock(b []byte) (us int64, ok bool) {
+	neg := b[0] == '-'
+	if neg || b[0] == '+' {
+		b = b[1:]
+	}
 	i := bytes.IndexByte(b, ':')
 	if i < 2 {
 		return 0, false
 	}
 	h, ok := parseInt(b[:i])
-	if !ok || h > math.MaxInt64/3600_000_000-1 {
+	if !ok || h < 0 || h > math.MaxInt64/3600_000_000-1 {
 		return 0, false
 	}
-	us, rest, ok2 := cutTime(append([]byte("00"), b[i:]...))
-	return h*3600_000_000 + us, ok2 && len(rest) == 0
+	us, rest, ok := cutMinutes(b[i:])
+	if us += h * 3600_000_000; neg {
+		us = -us
+	}
+	return us, ok && len(rest) == 0
 }
 
 // micros counts a month as 30.4375 days, as Debezium does, within 64 bits.

@@ -215,7 +215,7 @@ func randomPoint(r *rand.Rand) string {
 	return "(" + strconv.FormatFloat(r.NormFloat64()*100, 'g', -1, 64) + "," + strconv.Itoa(r.IntN(9)) + ")"
 }
 
-func unscaled(v schema.Value) string {
+func decimalShown(v schema.Value) string {
 	if v.IsNull() {
 		return "null"
 	}
@@ -273,10 +273,10 @@ func randomTypes(version string) []randomType {
 		same("int8", "bigint", either(randomInt(63), "9223372036854775807", "-9223372036854775808")),
 		plain("float4", "real", either(randomFloat32, "NaN", "Infinity", "-Infinity", "0", "-0")), plain("float8", "double precision", either(randomFloat, "NaN", "Infinity", "-Infinity", "0", "-0")),
 		{"num", "numeric", either(randomNumeric(40, 40), "0", "1000", "0.000"), "CASE WHEN % = 'NaN' THEN NULL ELSE trim_scale(%)::text END", variable},
-		{"num12_4", "numeric(12,4)", either(randomNumeric(7, 6), "0", "99999999.9999"), "%::text", unscaled},
-		{"num9_n3", "numeric(9,-3)", randomNumeric(11, 0), "%::text", unscaled},
+		{"num12_4", "numeric(12,4)", either(randomNumeric(7, 6), "0", "99999999.9999"), "%::text", decimalShown},
+		{"num9_n3", "numeric(9,-3)", randomNumeric(11, 0), "%::text", decimalShown},
 		plain("numx", "numeric", either(randomNumeric(5, 5), "NaN", "Infinity", "-Infinity")),
-		{"money", "money", randomNumeric(12, 2), "%::numeric::text", unscaled},
+		{"money", "money", randomNumeric(12, 2), "%::numeric::text", decimalShown},
 		same("text", "text", randomText), same("varchar", "varchar(20)", randomText), {"char", "char(14)", randomText, "rpad(%::text, 14)", shown}, same("citext", "citext", randomText),
 		{"bytea", "bytea", randomHex(20), "encode(%, 'hex')", func(v schema.Value) string { return text(v) }},
 		{"date", "date", randomDate(-4700, 20000), "(% - '1970-01-01'::date)::text", shown},
@@ -298,7 +298,7 @@ func randomTypes(version string) []randomType {
 		same("int4range", "int4range", pick("[1,5)", "empty", "(,3]", "[7,)")), same("tstzrange", "tstzrange", pick("[2024-01-01 00:00:00+00,2024-01-02 00:00:00+00)", "empty", "(,)")),
 		same("mood", "mood", pick("sad", "it's, \"great\"", "ok")), plain("hstore", "hstore", randomHstore), same("ltree", "ltree", pick("A.B", "Top", "")),
 		same("oid", "oid", pick("0", "4294967295", "77")), same("tsvector", "tsvector", pick("fat cat", "", "a:1 b:2")),
-		same("d_int", "positive", pick("1", "77")), {"d_num", "price", randomNumeric(5, 3), "%::text", unscaled}, same("d_mood", "dmood", pick("sad", "ok")), plain("d_texts", "texts", randomArray(randomText, true)),
+		same("d_int", "positive", pick("1", "77")), {"d_num", "price", randomNumeric(5, 3), "%::text", decimalShown}, same("d_mood", "dmood", pick("sad", "ok")), plain("d_texts", "texts", randomArray(randomText, true)),
 		plain("pair", "pair", pick(`(1,"x,y")`, "(,)")), plain("multirange", "int4multirange", pick("{}", "{[1,3),[5,7)}")), plain("lsn", "pg_lsn", pick("16/B374D848", "0/0")),
 		plain("int2vector", "int2vector", pick("", "1 2 -3")), plain("isbn", "isbn", pick("0-393-04002-X")), plain("moods", "mood[]", randomArray(pick("sad", "it's, \"great\""), false)),
 		plain("moodsx", "mood[]", randomArray(pick("sad", "ok"), true)), plain("grid", "int[]", pick("{}", "[0:1]={1,2}", "[5:5]={NULL}")),

@@ -116,8 +116,8 @@ func (p *pgBench) pair(ctx context.Context, i int, stream bool) (out pair, err e
 		return out, err
 	}
 	defer k.Close()
-	r := &run1{pgBench: p, m: m, adm: kadm.NewClient(k), name: fmt.Sprintf("bench%d", i)}
-	r.topic = r.name + ".public.rows"
+	name := fmt.Sprintf("bench%d", i)
+	r := &run1{p, &watched{m, kadm.NewClient(k), name, name + ".public.rows"}}
 	err = inTurns(i, func() error { out.copy, err = p.timed(ctx, "psql", "-q", "-c", "copy rows to stdout"); return err },
 		func() error { out.snapshot, err = r.snapshot(ctx); return err })
 	if err != nil {
@@ -151,7 +151,7 @@ func inTurns(i int, a, b func() error) error {
 	return b()
 }
 
-func (p *pgBench) printSide(i int, what, unit string, n int, ours, theirs side) {
+func (p *bench) printSide(i int, what, unit string, n int, ours, theirs side) {
 	first := ""
 	if ours.first > 0 {
 		first = fmt.Sprintf(" (the first after %s)", ms(ours.first))
@@ -191,13 +191,18 @@ func (p *pgBench) dropSlot(ctx context.Context, name string) error {
 // run1 is one connector on one Millrace.
 type run1 struct {
 	*pgBench
+	*watched
+}
+
+// watched is a connector on a Millrace, and the topic that it fills.
+type watched struct {
 	m           *drive.Millrace
 	adm         *kadm.Client
 	name, topic string
 }
 
 // measured runs f and notes what it took of Millrace's CPU and memory.
-func (r *run1) measured(f func(began time.Time) error) (side, error) {
+func (r *watched) measured(f func(began time.Time) error) (side, error) {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.m.Pid()), []byte("5"), 0) // VmHWM starts anew, where the kernel lets us
 	before, err := cpu(r.m.Pid())
 	if err != nil {
@@ -312,7 +317,7 @@ func (r *run1) stream(ctx context.Context, i int) (drain, ours side, err error) 
 }
 
 // wait polls the topic's end until n records are in it: acknowledged ones, since no other can be read.
-func (r *run1) wait(ctx context.Context, n int64) error {
+func (r *watched) wait(ctx context.Context, n int64) error {
 	var at int64
 	moved := time.Now()
 	for {
