@@ -11,8 +11,6 @@ import (
 	"millrace/schema/avro"
 )
 
-func opt(k schema.Kind) *schema.Schema { return schema.New(k).Optional().Build() }
-
 // The forms that Confluent's AvroData gives Connect's schemas; each is read back as the schema it was made of.
 func TestFormsOfSchemas(t *testing.T) {
 	enhanced := usual
