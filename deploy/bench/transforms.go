@@ -88,7 +88,7 @@ func (b *bench) transforms(ctx context.Context) error {
 
 // goBenchmark runs one Go benchmark and returns its figures by unit.
 func goBenchmark(ctx context.Context, pkg, pattern string) (map[string]float64, error) {
-	text, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchmem", pkg).CombinedOutput()
+	text, err := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchtime", "3s", "-benchmem", pkg).CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("%w\n%s", err, text)
 	}
