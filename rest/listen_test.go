@@ -1,12 +1,16 @@
 package rest
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/crypto/bcrypt"
 
 	"millrace/runtime"
 )
@@ -153,3 +157,81 @@ type discard struct{}
 func (discard) Header() http.Header         { return http.Header{} }
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
 func (discard) WriteHeader(int)             {}
+
+// The registry's listeners are as guarded as those of Connect's API.
+func TestTheRegistrysListenersFollowTheSettingsOfTheAPI(t *testing.T) {
+	open := func(t *testing.T, properties map[string]string) (*Listeners, error) {
+		t.Helper()
+		c, errs := runtime.ParseWorker(runtime.WithDefaults(properties, runtime.StandaloneDefaults()))
+		for _, e := range errs {
+			return nil, e
+		}
+		ls, err := ListenRegistry(c.Registry, c.REST, slog.New(slog.DiscardHandler))
+		if err == nil {
+			t.Cleanup(ls.Close)
+		}
+		return ls, err
+	}
+	for _, row := range []struct {
+		name       string
+		properties map[string]string
+		says       []string
+	}{
+		{"others can reach it", map[string]string{"schema.registry.listeners": "http://0.0.0.0:0"}, []string{"schema.registry.listeners=http://0.0.0.0:0", "--registry", "insecure=true"}},
+		{"no address", map[string]string{"schema.registry.listeners": "127.0.0.1:8081"}, []string{"schema.registry.listeners", "http://HOST:PORT"}},
+		{"https without a key", map[string]string{"schema.registry.listeners": "https://127.0.0.1:0"}, []string{"schema.registry.listeners=https://127.0.0.1:0"}},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			_, err := open(t, row.properties)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, s := range row.says {
+				if !strings.Contains(err.Error(), s) {
+					t.Errorf("%v: does not say %q", err, s)
+				}
+			}
+		})
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte("secret"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "users")
+	if err := os.WriteFile(file, []byte("ada:"+string(hash)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ls, err := open(t, map[string]string{"schema.registry.listeners": "http://127.0.0.1:0", "rest.auth": "basic", "rest.auth.file": file, "schema.registry.host.name": "me", "schema.registry.host.port": "81"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ls.Advertised() != "http://me:81/" {
+		t.Errorf("advertised %s", ls.Advertised())
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- ls.ServeHandler(ctx, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+	}()
+	for password, want := range map[string]int{"": 401, "wrong": 401, "secret": 204} {
+		r, err := http.NewRequest(http.MethodGet, ls.URL()+"/subjects", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if password != "" {
+			r.SetBasicAuth("ada", password)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("password %q: %d, want %d", password, resp.StatusCode, want)
+		}
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
