@@ -306,19 +306,26 @@ func (l *lexer) string() string {
 		l.err = errUnclosedString
 		return text
 	}
+	var all strings.Builder
 	for {
 		at, hints := l.at, l.hints
 		l.space()
 		if l.err != nil || l.at >= len(l.text) || l.text[l.at] != '\'' && (l.text[l.at] != '"' || l.d.ansiQuotes) {
 			l.at, l.hints = at, hints
+			if all.Len() > 0 {
+				return all.String()
+			}
 			return text
+		}
+		if all.Len() == 0 {
+			all.WriteString(text)
 		}
 		more, ok := l.quoted(l.text[l.at], !l.d.noBackslash)
 		if !ok {
 			l.err = errUnclosedString
 			return text
 		}
-		text += more
+		all.WriteString(more)
 	}
 }
 

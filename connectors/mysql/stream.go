@@ -728,9 +728,11 @@ func (r *reader) ready(ctx context.Context, mp *mapped, start int64) error {
 		mp.captured = false
 		return nil
 	}
-	where := placeText(r.file, start)
 	if def == nil {
-		return connectors.Failed(reasonSchema, nil, fmt.Sprintf("rows of the table %s at %s: its definition is not known", mp.m.id, where), "")
+		return r.misfit(mp, errors.New("its definition is not known"), start)
+	}
+	if err := def.named(mp.m.names); err != nil {
+		return r.misfit(mp, err, start)
 	}
 	tab, err := r.table(ctx, def)
 	if err != nil {
@@ -738,7 +740,7 @@ func (r *reader) ready(ctx context.Context, mp *mapped, start int64) error {
 	}
 	rows, err := tab.plan(mp.m)
 	if err != nil {
-		return connectors.Failed(reasonSchema, err, fmt.Sprintf("rows of the table %s at %s", mp.m.id, where), "")
+		return r.misfit(mp, err, start)
 	}
 	mp.def, mp.rows = def, rows
 	return nil
@@ -754,11 +756,34 @@ func (r *reader) inconsistent(mp *mapped, err error, start int64) error {
 	switch r.t.s.inconsistent {
 	case "warn":
 		r.t.lg.Warn("rows left out: their table's definition does not fit", "table", mp.m.id.String(), "at", placeText(r.file, start), "error", err)
-		return nil
 	case "skip", "ignore":
+	default:
+		return err
+	}
+	mp.captured = false // until the server describes the table anew
+	return nil
+}
+
+// misfit is the failure of rows that no definition fits.
+func (r *reader) misfit(mp *mapped, err error, start int64) error {
+	return connectors.Failed(reasonSchema, err, fmt.Sprintf("rows of the table %s at %s", mp.m.id, placeText(r.file, start)), "")
+}
+
+// named reports whether the columns are those that the log names, where it does
+// (binlog_row_metadata=FULL).
+func (t *Table) named(names []string) error {
+	if len(names) == 0 {
 		return nil
 	}
-	return err
+	if len(names) != len(t.Columns) {
+		return fmt.Errorf("the log has the columns %s, and its definition has %d", strings.Join(names, ", "), len(t.Columns))
+	}
+	for i, n := range names {
+		if !strings.EqualFold(n, t.Columns[i].Name) {
+			return fmt.Errorf("the log names column %d %q, and its definition %q", i+1, n, t.Columns[i].Name)
+		}
+	}
+	return nil
 }
 
 // rows takes changes of rows.
@@ -780,6 +805,9 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 	}
 	if err := r.ready(ctx, mp, start); err != nil {
 		return r.inconsistent(mp, err, start)
+	}
+	if !mp.captured {
+		return nil
 	}
 	if !owned {
 		body = r.build.Arena.Copy(body)
