@@ -79,7 +79,7 @@ func TestRefusals(t *testing.T) {
 		key, bad, good string
 	}{
 		{definition, "converters", "isbn", ""}, {definition, "signal.enabled.channels", "kafka", "source"}, {definition, "signal.data.collection", "db.t", ""},
-		{definition, "notification.enabled.channels", "log", ""}, {definition, "errors.max.retries", "5", "0"}, {definition, "snapshot.query.mode", "custom", "select_all"},
+		{definition, "notification.enabled.channels", "log", ""}, {definition, "snapshot.query.mode", "custom", "select_all"},
 		{definition, "snapshot.locking.mode", "custom", "minimal_percona"}, {mariadbDefinition, "snapshot.locking.mode", "minimal_percona", "extended"},
 		{definition, "snapshot.mode", "custom", "schema_only"}, {definition, "snapshot.mode", "never", "recovery"}, {definition, "time.precision.mode", "adaptive", "ISOSTRING"},
 		{definition, "database.ssl.mode", "maybe", "verify_identity"}, {mariadbDefinition, "database.ssl.mode", "maybe", "verify-full"}, {definition, "database.server.id", "0", "4294967295"},

@@ -100,9 +100,10 @@ func (ss *session) checkVersion() error {
 	return nil
 }
 
-// checkRowImage reports rows that are logged in part.
+// checkRowImage reports rows that are logged in part. NOBLOB leaves out what did not
+// change, and can be made up for.
 func (ss *session) checkRowImage() error {
-	if image := ss.sv.image; !strings.EqualFold(image, "FULL") {
+	if image := ss.sv.image; strings.EqualFold(image, "MINIMAL") {
 		return connectors.Failed(reasonRowImage, nil, fmt.Sprintf("binlog_row_image of the server %s is %q, must be \"FULL\"", ss.s.host, image),
 			"SET GLOBAL binlog_row_image = 'FULL', and in the server's configuration; sessions that are open keep their own value until they connect again")
 	}
