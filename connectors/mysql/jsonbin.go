@@ -68,7 +68,11 @@ func appendJSONValue(dst []byte, kind byte, b []byte, depth int) ([]byte, error)
 	case jsonUint64:
 		dst = strconv.AppendUint(dst, c.u64(), 10)
 	case jsonDouble:
-		dst = appendJSONDouble(dst, math.Float64frombits(c.u64()))
+		f := math.Float64frombits(c.u64())
+		if math.IsNaN(f) || math.IsInf(f, 0) { // no server writes them
+			return nil, errJSON
+		}
+		dst = appendJSONDouble(dst, f)
 	case jsonString:
 		dst = appendJSONText(dst, c.take(jsonSize(&c)))
 	case jsonOpaque:
@@ -139,7 +143,7 @@ func jsonEach(kind byte, b []byte, each func(key []byte, t byte, value []byte) e
 	if object {
 		keySize = width + 2
 	}
-	if c.bad || size > len(b) || n > (size-2*width)/(keySize+1+width) {
+	if c.bad || size < 2*width || size > len(b) || n > (size-2*width)/(keySize+1+width) {
 		return errJSON
 	}
 	b = b[:size]
