@@ -215,13 +215,13 @@ func (s *settings) mapBase(types map[uint32]*typeInfo, oid uint32, mod int32) (m
 		return mapping{schema: envelope.Enum(t.labels), decode: plain(decodeText)}.of(""), true
 	case t.category == 'A' && t.elem != 0:
 		return s.mapArray(types, t.elem, mod)
-	default:
+	case t.kind == 'b':
 		return s.mapExtension(t.name)
 	}
 	return mapping{}, false
 }
 
-// mapExtension knows the types of extensions, by name: their numbers differ from
+// mapExtension knows the base types of extensions, by name: their numbers differ from
 // database to database.
 func (s *settings) mapExtension(name string) (mapping, bool) {
 	switch name {

@@ -114,3 +114,21 @@ func TestPlaceholders(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnTypesWithTheNamesOfOthers: a composite type or a range that is called as a type
+// of an extension is none of it.
+func TestOwnTypesWithTheNamesOfOthers(t *testing.T) {
+	unknown := *benchSettings
+	unknown.unknown = true
+	for _, kind := range []byte{'c', 'r', 'm'} {
+		for _, name := range []string{"vector", "geometry", "hstore", "isbn"} {
+			types := map[uint32]*typeInfo{90051: {oid: 90051, name: name, kind: kind, category: 'U', delim: ','}}
+			if m, ok := benchSettings.mapType(types, 90051, -1); ok {
+				t.Errorf("%s of kind %c becomes %v", name, kind, m.schema.Build())
+			}
+			if m, ok := unknown.mapType(types, 90051, -1); !ok || m.schema.Build().Kind() != schema.Bytes || decoded(m.decode(nil), "(1,2)") != "28312c3229" {
+				t.Errorf("%s of kind %c is not sent as its text's bytes", name, kind)
+			}
+		}
+	}
+}
