@@ -83,7 +83,7 @@ func TestCharsetsAgree(t *testing.T) {
 			d.exec(fmt.Sprintf("INSERT INTO cs (id, c_%[1]s, t_%[1]s, f_%[1]s, e_%[1]s) VALUES (%[2]d, %[3]s, %[3]s, LEFT(%[3]s, 20), 'b,c')", set, id, text))
 		}
 		words := []string{"plain", "Grüße €", "Привет мир", "汉字 測試 漢字", "テスト ｶﾅ 日本語", "한국어 시험", "ภาษาไทย", "עברית", "Ελληνικά", "😀 𝄞", "x\u0301 ‑ – ”"}
-		for _, s := range sets {
+		for _, s := range sets[:min(len(sets), effort(len(sets)))] {
 			if s.max == 1 {
 				for from := 0; from < 256; from += 64 {
 					var b []byte
