@@ -3,7 +3,7 @@
 // topics over the Kafka protocol, as any other client, and prints a figure only after what was read back from the topic
 // equals the table.
 //
-//	bench [-check] [-only "start encode avro transforms registry post many stream snapshot mysql log"] [-connectors 500] [-pairs 3] [-rows N] [-updates N] [-log-records N] [-log-gb N] [-out FILE]
+//	bench [-check] [-only "start encode avro transforms registry post many postgres mysql log"] [-connectors 500] [-pairs 3] [-rows N] [-updates N] [-log-records N] [-log-gb N] [-out FILE]
 //
 // make bench runs it. RESULTS.md beside it is the output of its last good run.
 package main
@@ -67,7 +67,7 @@ func main() {
 	flag.IntVar(&b.logRecords, "log-records", 1_000_000, "records of 100 B that Java's clients write and read; a quarter of them of 1 KB")
 	flag.IntVar(&b.logGB, "log-gb", 20, "GiB stored in log-stored; they are removed afterwards")
 	flag.IntVar(&b.connectors, "connectors", 500, "connectors that run at once in many")
-	only := flag.String("only", "start encode avro transforms registry post many stream snapshot mysql log", "what to measure: start encode avro transforms registry post many, stream and snapshot of PostgreSQL, mysql (both of MySQL), and of the log "+strings.Join(logParts(), " ")+", or log for all of these")
+	only := flag.String("only", "start encode avro transforms registry post many postgres mysql log", "what to measure: start encode avro transforms registry post many; of PostgreSQL "+strings.Join(postgresParts, " ")+", or postgres for all of these; mysql; of the log "+strings.Join(logParts(), " ")+", or log for all of these")
 	check := flag.Bool("check", false, "fail below the promised figures")
 	out := flag.String("out", "", "a file that gets the output as well, as Markdown")
 	flag.Parse()
@@ -93,10 +93,13 @@ func (b *bench) main(ctx context.Context, only []string, check bool, out string)
 	if slices.Contains(only, "log") {
 		only = append(only, logParts()...)
 	}
+	if slices.Contains(only, "postgres") {
+		only = append(only, postgresParts...)
+	}
 	parts := append([]part{{"start", b.start}, {"encode", b.encode}, {"avro", b.avro}, {"transforms", b.transforms}, {"registry", b.registry}}, b.workerParts()...)
 	parts = append(parts, part{"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}, part{"mysql", b.mysql})
 	for _, p := range append(parts, b.logParts()...) {
-		if p.name == "postgres" && !slices.Contains(only, "stream") && !slices.Contains(only, "snapshot") {
+		if p.name == "postgres" && !slices.ContainsFunc(postgresParts, func(name string) bool { return slices.Contains(only, name) }) {
 			continue
 		}
 		if p.name != "postgres" && !slices.Contains(only, p.name) {
@@ -129,7 +132,7 @@ func (b *bench) header() {
 		version = []byte(err.Error())
 	}
 	b.print("%s on %d cores (%s), %s, load %s", strings.TrimSpace(string(version)), goruntime.NumCPU(), cpuModel(), time.Now().UTC().Format("2006-01-02 15:04 UTC"), load())
-	b.print("settings: log.fsync as by default; sources at least once; JsonConverter without schemas; everything on 127.0.0.1 of one machine")
+	b.print("settings: log.fsync as by default; sources exactly once, as by default; JsonConverter without schemas; everything on 127.0.0.1 of one machine")
 }
 
 // promise notes a figure that misses what the project promises.

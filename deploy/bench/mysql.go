@@ -112,7 +112,7 @@ func (p *myBench) pair(ctx context.Context, i int) (out myPair, err error) {
 	}
 	defer k.Close()
 	name := fmt.Sprintf("mybench%d", i)
-	w := &watched{m, kadm.NewClient(k), name, name + ".bench.rows_"}
+	w := &watched{m: m, adm: kadm.NewClient(k), name: name, topic: name + ".bench.rows_"}
 	err = inTurns(i, func() error { out.copy, err = p.selected(ctx); return err }, func() error {
 		out.snapshot, err = w.measured(func(time.Time) error {
 			_, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/config", map[string]string{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pglogrepl"
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -72,6 +74,9 @@ func (b *bench) postgres(ctx context.Context, only []string) (err error) {
 	b.print("PostgreSQL %s, %d rows of 8 columns, %d updates in transactions of %d", version, b.rows, b.updates, perTransaction)
 	var snapshots, copies, streams, drains []side
 	for i := range b.pairs {
+		if !slices.Contains(only, "snapshot") && !slices.Contains(only, "stream") {
+			break
+		}
 		pair, err := p.pair(ctx, i, slices.Contains(only, "stream"))
 		if err != nil {
 			return fmt.Errorf("pair %d: %w", i+1, err)
@@ -80,10 +85,27 @@ func (b *bench) postgres(ctx context.Context, only []string) (err error) {
 		drains, streams = append(drains, pair.drain), append(streams, pair.stream)
 	}
 	if slices.Contains(only, "snapshot") {
-		b.compare("snapshot", "rows", b.rows, snapshots, "COPY rows TO STDOUT", copies, 0.20)
+		b.compare("snapshot", "rows", b.rows, snapshots, "COPY rows TO STDOUT", copies, 0.25)
+		b.used("snapshot", snapshots, 5500*time.Millisecond)
 	}
 	if slices.Contains(only, "stream") {
-		b.compare("stream", "events", b.updates, streams, "pg_recvlogical", drains, 0.60)
+		b.compare("stream", "events", b.updates, streams, "pg_recvlogical", drains, 0.80)
+		b.used("stream", streams, 2600*time.Millisecond)
+	}
+	if slices.Contains(only, "latency") {
+		if err := p.latency(ctx); err != nil {
+			return fmt.Errorf("latency: %w", err)
+		}
+	}
+	if slices.Contains(only, "transaction") {
+		if err := p.transaction(ctx); err != nil {
+			return fmt.Errorf("transaction: %w", err)
+		}
+	}
+	if slices.Contains(only, "debezium") {
+		if err := p.debezium(ctx); err != nil {
+			return fmt.Errorf("debezium: %w", err)
+		}
 	}
 	return nil
 }
@@ -101,6 +123,30 @@ func (b *bench) compare(what, unit string, n int, ours []side, peer string, thei
 	b.promise(our >= want*their, "%s at %.0f %% of %s, promised are %.0f %%", what, 100*our/their, peer, 100*want)
 }
 
+// used says what CPU and memory was used, the log's included, and what is promised of both.
+func (b *bench) used(what string, ours []side, mostCPU time.Duration) {
+	var used []time.Duration
+	var peaks []float64
+	for _, s := range ours {
+		used, peaks = append(used, s.cpu), append(peaks, s.peak)
+	}
+	b.print("%s: CPU %.1f s with its log (promised: %.1f), at most %.0f MiB (promised: %d)", what, median(used).Seconds(), mostCPU.Seconds(), slices.Max(peaks), mostMiB)
+	if b.rows == fullRows && b.updates == fullUpdates {
+		b.promise(median(used) <= mostCPU, "%s takes %.1f s of CPU, promised are %.1f", what, median(used).Seconds(), mostCPU.Seconds())
+	}
+	b.promise(slices.Max(peaks) <= mostMiB, "%s holds %.0f MiB, promised are %d", what, slices.Max(peaks), mostMiB)
+}
+
+// What is promised of memory, and the sizes for which CPU is promised.
+const (
+	mostMiB     = 96
+	fullRows    = 1_000_000
+	fullUpdates = 500_000
+)
+
+// postgresParts are what is measured with a PostgreSQL.
+var postgresParts = []string{"stream", "snapshot", "latency", "transaction", "debezium"}
+
 type pair struct{ copy, snapshot, drain, stream side }
 
 // pair measures both kinds of work on a new Millrace with an empty log; every second pair the peer comes first.
@@ -117,7 +163,7 @@ func (p *pgBench) pair(ctx context.Context, i int, stream bool) (out pair, err e
 	}
 	defer k.Close()
 	name := fmt.Sprintf("bench%d", i)
-	r := &run1{p, &watched{m, kadm.NewClient(k), name, name + ".public.rows"}}
+	r := &run1{p, &watched{m: m, adm: kadm.NewClient(k), name: name, topic: name + ".public.rows"}}
 	err = inTurns(i, func() error { out.copy, err = p.timed(ctx, "psql", "-q", "-c", "copy rows to stdout"); return err },
 		func() error { out.snapshot, err = r.snapshot(ctx); return err })
 	if err != nil {
@@ -197,6 +243,8 @@ type run1 struct {
 // watched is a connector on a Millrace, and the topic that it fills.
 type watched struct {
 	m           *drive.Millrace
+	also        []int // processes whose CPU counts, too
+	counts      bool  // the topic's end is its number of records: there are no transactions
 	adm         *kadm.Client
 	name, topic string
 }
@@ -204,7 +252,7 @@ type watched struct {
 // measured runs f and notes what it took of Millrace's CPU and memory.
 func (r *watched) measured(f func(began time.Time) error) (side, error) {
 	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", r.m.Pid()), []byte("5"), 0) // VmHWM starts anew, where the kernel lets us
-	before, err := cpu(r.m.Pid())
+	before, err := r.cpu()
 	if err != nil {
 		return side{}, err
 	}
@@ -213,7 +261,7 @@ func (r *watched) measured(f func(began time.Time) error) (side, error) {
 		return side{}, err
 	}
 	s := side{took: time.Since(began)}
-	after, err := cpu(r.m.Pid())
+	after, err := r.cpu()
 	if err != nil {
 		return side{}, err
 	}
@@ -222,36 +270,57 @@ func (r *watched) measured(f func(began time.Time) error) (side, error) {
 	return s, err
 }
 
+// cpu is what the worker and what belongs to it have used.
+func (r *watched) cpu() (all time.Duration, err error) {
+	for _, pid := range append([]int{r.m.Pid()}, r.also...) {
+		d, err := cpu(pid)
+		if err != nil {
+			return 0, err
+		}
+		all += d
+	}
+	return all, nil
+}
+
 func (r *run1) snapshot(ctx context.Context) (side, error) {
 	s, err := r.measured(func(time.Time) error {
-		_, err := r.m.Call(ctx, http.MethodPut, "/connectors/"+r.name+"/config", map[string]string{
-			"connector.class":                "io.debezium.connector.postgresql.PostgresConnector",
-			"tasks.max":                      "1",
-			"database.hostname":              "127.0.0.1",
-			"database.port":                  strconv.Itoa(r.server.Port),
-			"database.user":                  "postgres",
-			"database.password":              "x",
-			"database.dbname":                "postgres",
-			"plugin.name":                    "pgoutput",
-			"slot.name":                      r.name,
-			"publication.name":               r.name,
-			"publication.autocreate.mode":    "filtered",
-			"table.include.list":             "public.rows",
-			"topic.prefix":                   r.name,
-			"key.converter":                  "org.apache.kafka.connect.json.JsonConverter",
-			"value.converter":                "org.apache.kafka.connect.json.JsonConverter",
-			"key.converter.schemas.enable":   "false",
-			"value.converter.schemas.enable": "false",
-		})
-		if err != nil {
+		if err := r.create(ctx, "public.rows", ""); err != nil {
 			return err
 		}
-		return r.wait(ctx, int64(r.rows))
+		return r.snapshotDone(ctx)
 	})
 	if err != nil {
 		return s, err
 	}
 	return s, r.m.Await(ctx, r.name, "RUNNING")
+}
+
+// create makes the connector; mode is its snapshot.mode, where it is not the default.
+func (r *run1) create(ctx context.Context, table, mode string) error {
+	conf := map[string]string{
+		"connector.class":                "io.debezium.connector.postgresql.PostgresConnector",
+		"tasks.max":                      "1",
+		"database.hostname":              "127.0.0.1",
+		"database.port":                  strconv.Itoa(r.server.Port),
+		"database.user":                  "postgres",
+		"database.password":              "x",
+		"database.dbname":                "postgres",
+		"plugin.name":                    "pgoutput",
+		"slot.name":                      r.name,
+		"publication.name":               r.name,
+		"publication.autocreate.mode":    "filtered",
+		"table.include.list":             table,
+		"topic.prefix":                   r.name,
+		"key.converter":                  "org.apache.kafka.connect.json.JsonConverter",
+		"value.converter":                "org.apache.kafka.connect.json.JsonConverter",
+		"key.converter.schemas.enable":   "false",
+		"value.converter.schemas.enable": "false",
+	}
+	if mode != "" {
+		conf["snapshot.mode"] = mode
+	}
+	_, err := r.m.Call(ctx, http.MethodPut, "/connectors/"+r.name+"/config", conf)
+	return err
 }
 
 // stream writes the updates while the connector is stopped, so that they are all in the WAL, and lets both readers drain
@@ -262,7 +331,7 @@ func (r *run1) stream(ctx context.Context, i int) (drain, ours side, err error) 
 	if _, err := r.conn.Exec(ctx, "UPDATE rows SET k = k WHERE id = 1"); err != nil {
 		return drain, ours, err
 	}
-	if err := r.wait(ctx, int64(r.rows)+1); err != nil {
+	if err := r.reached(ctx, int64(r.rows)+1); err != nil {
 		return drain, ours, err
 	}
 	if _, err := r.m.Call(ctx, http.MethodPut, "/connectors/"+r.name+"/stop", nil); err != nil {
@@ -291,7 +360,10 @@ func (r *run1) stream(ctx context.Context, i int) (drain, ours side, err error) 
 	if _, err := r.conn.Exec(ctx, "CHECKPOINT"); err != nil { // its writes belong to neither
 		return drain, ours, err
 	}
-	before := int64(r.rows) + 1
+	before, err := r.end(ctx)
+	if err != nil {
+		return drain, ours, err
+	}
 	err = inTurns(i, func() (err error) {
 		drain, err = r.timed(ctx, "pg_recvlogical", "--slot", peer, "--start", "-o", "proto_version=1", "-o", "publication_names=peer", "--endpos", end, "-f", os.DevNull)
 		return err
@@ -305,7 +377,7 @@ func (r *run1) stream(ctx context.Context, i int) (drain, ours side, err error) 
 				return err
 			}
 			first = time.Since(began)
-			return r.wait(ctx, before+int64(r.updates))
+			return r.reachedAt(ctx, end, before+int64(r.updates))
 		})
 		ours.first = first
 		return err
@@ -316,21 +388,94 @@ func (r *run1) stream(ctx context.Context, i int) (drain, ours side, err error) 
 	return drain, ours, r.dropSlot(ctx, peer)
 }
 
+// end is the topic's end.
+func (r *watched) end(ctx context.Context) (sum int64, err error) {
+	ends, err := r.adm.ListEndOffsets(ctx, r.topic)
+	if err != nil {
+		return 0, err
+	}
+	ends.Each(func(o kadm.ListedOffset) {
+		if o.Err == nil {
+			sum += o.Offset
+		}
+	})
+	return sum, nil
+}
+
+// stored is what the worker has stored as the connector's position: with exactly-once in the transaction of the records
+// before it. The ends of transactions take offsets of the topic, so that its end does not count records.
+func (r *run1) stored(ctx context.Context, ok func(offset map[string]any) bool) error {
+	began := time.Now()
+	for {
+		text, err := r.m.Call(ctx, http.MethodGet, "/connectors/"+r.name+"/offsets", nil)
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			Offsets []struct{ Offset map[string]any }
+		}
+		if err := json.Unmarshal(text, &answer); err != nil {
+			return err
+		}
+		for _, o := range answer.Offsets {
+			if ok(o.Offset) {
+				return nil
+			}
+		}
+		if time.Since(began) > 10*time.Minute {
+			return fmt.Errorf("%s stands at %s", r.name, text)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func (r *run1) snapshotDone(ctx context.Context) error {
+	if r.counts {
+		return r.wait(ctx, int64(r.rows))
+	}
+	return r.stored(ctx, func(o map[string]any) bool { return o["snapshot_completed"] == true || o["lsn_commit"] != nil })
+}
+
+// reached waits until all that is committed now has come; n are then the records.
+func (r *run1) reached(ctx context.Context, n int64) error {
+	var lsn string
+	if err := r.conn.QueryRow(ctx, "SELECT pg_current_wal_lsn()::text").Scan(&lsn); err != nil {
+		return err
+	}
+	if _, err := r.conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'bench', 'reached')"); err != nil {
+		return err
+	}
+	return r.reachedAt(ctx, lsn, n)
+}
+
+// reachedAt waits until all that committed before a place has come. Something must be written behind it.
+func (r *run1) reachedAt(ctx context.Context, place string, n int64) error {
+	if r.counts {
+		return r.wait(ctx, n)
+	}
+	lsn, err := pglogrepl.ParseLSN(place)
+	if err != nil {
+		return err
+	}
+	return r.stored(ctx, func(o map[string]any) bool {
+		at, ok := o["lsn_commit"].(float64)
+		return ok && at >= float64(lsn) && o["lsn_commit_before"] == nil
+	})
+}
+
 // wait polls the topic's end until n records are in it: acknowledged ones, since no other can be read.
 func (r *watched) wait(ctx context.Context, n int64) error {
 	var at int64
 	moved := time.Now()
 	for {
-		ends, err := r.adm.ListEndOffsets(ctx, r.topic)
+		sum, err := r.end(ctx)
 		if err != nil {
 			return err
 		}
-		var sum int64
-		ends.Each(func(o kadm.ListedOffset) {
-			if o.Err == nil {
-				sum += o.Offset
-			}
-		})
 		if sum > at {
 			at, moved = sum, time.Now()
 		}
