@@ -10,9 +10,18 @@ import (
 
 // The collector's usual rule lets the heap grow to twice what is alive. Rows of many
 // megabytes are alive in several stages at once, and twice that would be what a small
-// machine does not have, so memory is bounded: by memoryFloor, or a quarter more than
-// what is alive where that is more, lest the collector run all the time.
-const memoryFloor = 160 << 20
+// machine does not have, so memory is bounded: by memoryFloor, with which a connector at full
+// speed stays at about 100 MiB, the binary included; by half as much again as what is alive, where that is more, up to
+// memoryLarge; and beyond it by a quarter more, lest the collector run all the time.
+const (
+	memoryFloor = 72 << 20
+	memoryLarge = 160 << 20
+)
+
+// memoryBound is the bound where so much is alive.
+func memoryBound(live int64) int64 {
+	return max(memoryFloor, min(live/2*3, memoryLarge), live/4*5)
+}
 
 // guardMemory keeps the process's memory bounded until ctx ends or end is called, which
 // waits until nothing of it runs any more. GOMEMLIMIT, where somebody has set it, is the
@@ -38,7 +47,7 @@ func guardMemory(ctx context.Context) (end func()) {
 				return
 			}
 			metrics.Read(live)
-			if want := max(memoryFloor, value(0)/4*5); want != limit {
+			if want := memoryBound(value(0)); want != limit {
 				limit = want
 				debug.SetMemoryLimit(limit)
 			}

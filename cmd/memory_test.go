@@ -67,3 +67,17 @@ func TestMemoryIsGivenBackOnceTheWorkIsOver(t *testing.T) {
 		}
 	}
 }
+
+func TestMemoryBound(t *testing.T) {
+	for _, c := range []struct {
+		name       string
+		live, want int64
+	}{
+		{"little is alive", 5 << 20, memoryFloor}, {"half as much again", 60 << 20, 90 << 20}, {"up to the large bound", 120 << 20, memoryLarge},
+		{"a quarter more", 400 << 20, 500 << 20},
+	} {
+		if got := memoryBound(c.live); got != c.want {
+			t.Errorf("%s: %d MiB alive are bounded by %d MiB, want %d", c.name, c.live>>20, got>>20, c.want>>20)
+		}
+	}
+}
