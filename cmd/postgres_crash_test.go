@@ -72,7 +72,7 @@ func TestServerCrashesLoseAndRepeatNothing(t *testing.T) {
 			}
 		}
 	}()
-	rounds := max(3, 3*effort(t)/100)
+	rounds := max(1, 2*effort(t)/100)
 	for i := range rounds {
 		before := offsetsOf(k.p, "pg")
 		k.p.until("the offset moves", 2*time.Minute, func() (bool, string) {
