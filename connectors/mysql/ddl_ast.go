@@ -129,7 +129,6 @@ type columnDef struct {
 	// words is the type as it was typed, in upper case: INTEGER UNSIGNED, NATIONAL VARCHAR.
 	words           string
 	length, scale   int // as typed; NoLength
-	floatDigits     int // FLOAT(p): p
 	unsigned        bool
 	zerofill        bool
 	national        bool

@@ -180,11 +180,7 @@ func sameCatalog(t *testing.T, got, want *catalog, what string) {
 // TestHistoryIsRecovered: whatever is written and wherever a start resumes, the tables are
 // those of that place; and what the stream passes again is not written again.
 func TestHistoryIsRecovered(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s := os.Getenv("MILLRACE_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	t.Logf("MILLRACE_SEED=%d", seed)
+	seed := chance(t)
 	restored := 0
 	for round := range 8 {
 		r := rand.New(rand.NewPCG(seed, uint64(round)))
@@ -253,56 +249,53 @@ func TestHistoryIsRecovered(t *testing.T) {
 	}
 }
 
-// TestLongHistoryIsRestored: 20,000 statements, as Debezium writes them and with ours.
+// TestLongHistoryIsRestored: 20,000 statements, as Debezium leaves them; and with the
+// snapshot of the definitions that the first start has written behind them.
 func TestLongHistoryIsRestored(t *testing.T) {
 	const statements = 20_000
-	write := func(every int) (*memoryJournal, Place) {
-		j := &memoryJournal{}
-		h := historyOf(t, j, "database.include.list", "db")
-		h.every, h.topic = every, nil
-		init := InitialSchema{Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Place: Place{File: "binlog.000001", Pos: 4, Snapshot: true}, Databases: []InitialDatabase{{Name: "db", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}}}
-		for i := range 50 {
-			init.Databases[0].Tables = append(init.Databases[0].Tables, InitialTable{fmt.Sprintf("t%d", i), fmt.Sprintf("CREATE TABLE `t%d` (\n  `id` int NOT NULL AUTO_INCREMENT,\n  `a` varchar(20) DEFAULT 'x',\n  `b` decimal(10,2) DEFAULT NULL,\n  `c` timestamp NULL DEFAULT NULL,\n  `d` text,\n  `e` json DEFAULT NULL,\n  `f` enum('a','b') DEFAULT NULL,\n  `g` bigint unsigned DEFAULT NULL,\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci", i)})
+	j := &memoryJournal{}
+	h := historyOf(t, j, "database.include.list", "db")
+	h.every, h.topic = 1<<30, nil
+	init := InitialSchema{Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Place: Place{File: "binlog.000001", Pos: 4, Snapshot: true}, Databases: []InitialDatabase{{Name: "db", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}}}
+	for i := range 50 {
+		init.Databases[0].Tables = append(init.Databases[0].Tables, InitialTable{fmt.Sprintf("t%d", i), fmt.Sprintf("CREATE TABLE `t%d` (\n  `id` int NOT NULL AUTO_INCREMENT,\n  `a` varchar(20) DEFAULT 'x',\n  `b` decimal(10,2) DEFAULT NULL,\n  `c` timestamp NULL DEFAULT NULL,\n  `d` text,\n  `e` json DEFAULT NULL,\n  `f` enum('a','b') DEFAULT NULL,\n  `g` bigint unsigned DEFAULT NULL,\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci", i)})
+	}
+	if _, err := h.Begin(t.Context(), init, noBlock); err != nil {
+		t.Fatal(err)
+	}
+	at := Place{File: "binlog.000001", Pos: 4}
+	for i := range statements {
+		at.Pos += 200
+		sql := fmt.Sprintf("ALTER TABLE t%d ADD COLUMN added%d varchar(20) NOT NULL DEFAULT 'x' AFTER b", i%50, i)
+		if i >= 100 {
+			sql = fmt.Sprintf("ALTER TABLE t%d ADD COLUMN added%d int, DROP COLUMN added%d", i%50, i, i-100)
 		}
-		if _, err := h.Begin(t.Context(), init, noBlock); err != nil {
+		if _, err := h.Apply(t.Context(), Statement{Database: "db", SQL: sql, Place: at, At: time.UnixMilli(1), ExplicitTimestamps: 1}, noBlock); err != nil {
 			t.Fatal(err)
 		}
-		at := init.Place
-		at.Snapshot = false
-		for i := range statements {
-			at.Pos += 200
-			sql := fmt.Sprintf("ALTER TABLE t%d ADD COLUMN added%d varchar(20) NOT NULL DEFAULT 'x' AFTER b", i%50, i)
-			if i >= 100 {
-				sql = fmt.Sprintf("ALTER TABLE t%d ADD COLUMN added%d int, DROP COLUMN added%d", i%50, i, i-100)
-			}
-			if _, err := h.Apply(t.Context(), Statement{Database: "db", SQL: sql, Place: at, At: time.UnixMilli(1), ExplicitTimestamps: 1}, noBlock); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return j, at
 	}
-	for _, c := range []struct {
-		name  string
-		every int
-	}{{"as Debezium writes it", 1 << 30}, {"with snapshots of the definitions", snapshotEvery}} {
-		j, at := write(c.every)
+	for _, name := range []string{"as Debezium leaves it", "with a snapshot of the definitions"} {
 		size := 0
 		for _, e := range j.entries {
 			size += len(e)
 		}
+		records := len(j.entries)
 		h := historyOf(t, j, "database.include.list", "db")
 		began := time.Now()
 		if err := h.Recover(t.Context(), at); err != nil {
 			t.Fatal(err)
 		}
 		took := time.Since(began)
-		t.Logf("%s: %d records of %d bytes restored in %v", c.name, len(j.entries), size, took.Round(time.Millisecond))
+		t.Logf("%s: %d records of %d bytes restored in %v", name, records, size, took.Round(time.Millisecond))
 		if took > 15*time.Second {
-			t.Errorf("%s: it took %v, and 5 s is the figure", c.name, took)
+			t.Errorf("%s: it took %v, and 5 s is the figure", name, took)
 		}
 		if n := len(h.Table(TableID{"db", "t7"}).Columns); n != 10 {
-			t.Errorf("%s: %d columns, want 10", c.name, n)
+			t.Errorf("%s: %d columns, want 10", name, n)
 		}
+	}
+	if !isSnapshot(j.entries[len(j.entries)-1]) {
+		t.Error("the first start has written no snapshot of the definitions")
 	}
 }
 

@@ -75,12 +75,6 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 
 const historyIsOurs = "the history's topic is in the worker's own log or cluster"
 
-// ignoredPrefixes are families of such settings.
-var ignoredPrefixes = map[string]string{
-	"driver.": "Java's driver", "database.driver.": "Java's driver",
-	"schema.history.internal.producer.": historyIsOurs, "schema.history.internal.consumer.": historyIsOurs,
-}
-
 // renamed are settings of Debezium 1.x.
 var renamed = cdc.With(cdc.RenamedKeys, map[string]string{
 	"database.whitelist": "database.include.list", "database.blacklist": "database.exclude.list", "database.history": "schema.history.internal",
