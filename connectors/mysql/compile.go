@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"millrace/connectors"
@@ -91,7 +90,7 @@ func (t *task) compile(ctx context.Context, def *Table) (*table, error) {
 				return nil, connectors.BadConfig(fmt.Errorf("table %s: its key column %q cannot be sent", tab, k))
 			}
 			f := fields[tab.columns[i].field]
-			b.Field(f.Name, f.Schema)
+			b.Field(f.Name, cdc.Untold(f.Schema))
 			tab.KeyIndex = append(tab.KeyIndex, tab.columns[i].field)
 		}
 		if tab.Key, err = b.TryBuild(); err != nil {
@@ -116,14 +115,11 @@ func (s *settings) change(full string, c *Column) textChange {
 func (s *settings) fieldSchema(id TableID, c *Column, m mapping) (*schema.Schema, error) {
 	b := m.schema.SetOptional(c.Nullable)
 	if s.propagateColumns.Match(id.String()+"."+c.Name) || s.propagateTypes.Match(id.String()+"."+c.TypeName) || s.propagateTypes.Match(c.TypeName) {
-		b.Param("__debezium.source.column.type", c.TypeName)
-		if c.Length >= 0 {
-			b.Param("__debezium.source.column.length", strconv.Itoa(c.Length))
+		told := cdc.SourceType{Name: c.Name, Type: c.TypeName, Length: c.Length, Scale: c.Scale, HasScale: c.Scale >= 0}
+		if s.comments {
+			told.Comment = c.Comment
 		}
-		if c.Scale >= 0 {
-			b.Param("__debezium.source.column.scale", strconv.Itoa(c.Scale))
-		}
-		b.Param("__debezium.source.column.name", c.Name)
+		told.Tell(b)
 	}
 	if s.comments && c.Comment != "" {
 		b.Doc(c.Comment)

@@ -396,7 +396,7 @@ func TestSnapshotAndStreamAgree(t *testing.T) {
 		`CREATE TABLE t (id int PRIMARY KEY, txt text, txts text[], by bytea, bys bytea[], n numeric, n2 numeric(30,10), n3 numeric(5,-2), m money, f real, g double precision,
 		d date, ti time, ti3 time(3), tz timetz, ts timestamp, ts3 timestamp(3), tsz timestamptz, tsz3 timestamptz(3), iv interval, j json, jb jsonb, h hstore, e mood, es mood[], b bit(3), vb varbit, p point, c char(4), ii int[], r int4range, x xml, gen int GENERATED ALWAYS AS (id * 2) STORED)`)
 	row := func(id int) string {
-		return fmt.Sprintf(`(%d, E'tab\t nl\n cr\r bs\\ \\N \b\f\v "q" '' ü 😀', ARRAY[E'a\tb', NULL, 'NULL', '', E'\\', '{x}', 'a,b', '"'], E'\\x005c4e0a09', ARRAY['\x00'::bytea, '\x5c'::bytea],
+		return fmt.Sprintf(`(%d, E'tab\t nl\n cr\r bs\\ \\N \b\fv "q" '' ü 😀', ARRAY[E'a\tb', NULL, 'NULL', '', E'\\', '{x}', 'a,b', '"'], E'\\x005c4e0a09', ARRAY['\x00'::bytea, '\x5c'::bytea],
 			-123456789012345678901234567890.0123456789, 12345678901234567890.0123456789, 12300, -1234.56, 'Infinity', 'NaN',
 			'2024-02-29', '23:59:59.999999', '12:34:56.789', '00:30:00+02', '2024-02-29 12:34:56.000001', '2024-02-29 12:34:56.789', '2024-02-29 12:34:56.789012+05:30', '2024-02-29 12:34:56.789+00', '-1 year -2 mons +3 days -04:05:06.789',
 			'{"a": "\t"}', '{"a": "\\"}', E'"k\\"1"=>"v\\\\",n=>NULL', 'a b', ARRAY['a b','sad']::mood[], B'101', B'0101', '(1.5,-2)', 'x', '{1,NULL,-3}', '[1,5)', '<a>\t</a>')`, id)
