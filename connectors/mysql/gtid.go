@@ -162,25 +162,6 @@ func (s *gtidSet) advance(g mariaGTID) {
 // empty reports whether nothing is in the set.
 func (s *gtidSet) empty() bool { return len(s.sources) == 0 && len(s.domains) == 0 }
 
-// clone is a copy that changes by itself.
-func (s *gtidSet) clone() *gtidSet {
-	c := &gtidSet{mariadb: s.mariadb, text: s.text, fresh: s.fresh, domains: maps.Clone(s.domains), sources: make(map[gtidSource][]interval, len(s.sources))}
-	for k, v := range s.sources {
-		c.sources[k] = slices.Clone(v)
-	}
-	return c
-}
-
-// has reports whether one transaction of MySQL is in the set.
-func (s *gtidSet) has(src gtidSource, n int64) bool {
-	for _, iv := range s.sources[src] {
-		if n >= iv.first && n < iv.end {
-			return true
-		}
-	}
-	return false
-}
-
 // contains reports whether all of other is in the set.
 func (s *gtidSet) contains(other *gtidSet) bool { return other.minus(s).empty() }
 
@@ -213,20 +194,6 @@ func (s *gtidSet) minus(other *gtidSet) *gtidSet {
 		}
 	}
 	return out
-}
-
-// plus adds all of other.
-func (s *gtidSet) plus(other *gtidSet) {
-	for src, list := range other.sources {
-		for _, iv := range list {
-			s.add(src, iv)
-		}
-	}
-	for _, g := range other.domains {
-		if have, ok := s.domains[g.domain]; !ok || have.seq < g.seq {
-			s.advance(g)
-		}
-	}
 }
 
 // sorted are the sources in the order in which they are spelled.

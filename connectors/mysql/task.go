@@ -378,11 +378,3 @@ func pause(ctx context.Context, d time.Duration) bool {
 		return true
 	}
 }
-
-// warnOnce logs a warning the first time that key comes.
-func (t *task) warnOnce(key, msg string, args ...any) {
-	if !t.warned[key] {
-		t.warned[key] = true
-		t.lg.Warn(msg, args...)
-	}
-}

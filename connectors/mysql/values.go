@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"unsafe"
 
-	"millrace/connectors/cdc"
 	"millrace/schema"
 	"millrace/schema/javatext"
 )
@@ -257,23 +256,6 @@ func rowTime(c *cursor) int64 {
 		return -us
 	}
 	return us
-}
-
-// appendClock writes a TIME as MySQL prints it, which may be negative and beyond a day.
-func appendClock(dst []byte, us int64) []byte {
-	if us < 0 {
-		dst, us = append(dst, '-'), -us
-	}
-	h := us / (3600 * microsPerSec)
-	if h >= 24 {
-		if h >= 100 {
-			dst = append(dst, '0'+byte(h/100))
-		}
-		dst = append(dst, '0'+byte(h/10%10), '0'+byte(h%10))
-		var buf [24]byte
-		return append(dst, cdc.AppendTime(buf[:0], us%(3600*microsPerSec), -1)[2:]...)
-	}
-	return cdc.AppendTime(dst, us, -1)
 }
 
 // float32As64 is a FLOAT as a double with the same digits.
