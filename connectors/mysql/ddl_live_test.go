@@ -232,3 +232,44 @@ func TestStatementThatCannotBeRead(t *testing.T) {
 		}
 	})
 }
+
+// TestTablesMadeOfQueries: CREATE … SELECT is one transaction, whose statement stands
+// before its rows: a task that resumes among them knows the table.
+func TestTablesMadeOfQueries(t *testing.T) {
+	eachServer(t, func(t *testing.T, d *database) {
+		d.exec("CREATE TABLE src (id INT PRIMARY KEY, v VARCHAR(20))")
+		conf, topic := d.config("max.batch.size", "200"), "p."+d.name+".made"
+		r := d.start(conf, nil)
+		streaming(r)
+		var b strings.Builder
+		for i := range 1500 {
+			fmt.Fprintf(&b, ",(%d,'row %d')", i, i)
+		}
+		d.exec("INSERT INTO src VALUES "+b.String()[1:], "CREATE TABLE made (extra INT DEFAULT 7) AS SELECT * FROM src", "INSERT INTO made VALUES (1, 9999, 'last')")
+		r.WaitFor("all rows", func() bool { return len(on(r.Records(), topic)) == 1501 })
+		r.Stop()
+		all, done, within := afters(on(r.Records(), topic)), 0, 0
+		for _, batch := range r.Batches() {
+			done += len(on(batch.Records, topic))
+			if len(batch.Offsets) == 0 || done == 0 || done == len(all) {
+				continue
+			}
+			p, _, err := parsePosition(batch.Offsets[0].Position)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if within++; p.events == 0 || within%3 != 0 {
+				continue
+			}
+			again := d.start(conf, r.Offsets.At(t, batch.Offsets))
+			again.WaitFor("the rest", func() bool { return len(on(again.Records(), topic)) >= len(all)-done })
+			again.Stop()
+			if got := afters(on(again.Records(), topic)); !slices.Equal(got, all[done:]) {
+				t.Fatalf("behind %d rows come %d, want %d; the first is %q, want %q", done, len(got), len(all)-done, got[0], all[done])
+			}
+		}
+		if within == 0 {
+			t.Error("no offset within the transaction")
+		}
+	})
+}
