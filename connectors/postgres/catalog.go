@@ -106,11 +106,15 @@ func (c *session) describe(ctx context.Context, oid uint32) (*described, error) 
 }
 
 // shapeOf reads a table's shape for a snapshot: the columns that its changes have,
-// so none that are generated.
-func (c *session) shapeOf(ctx context.Context, t *catalogTable) (*relation, error) {
+// which are those that the publication lets through, and generated ones only where it says so.
+func (c *session) shapeOf(ctx context.Context, t *catalogTable, pub published) (*relation, error) {
+	generated := `a.attgenerated = ''`
+	if c.version >= 180000 && pub.columns != nil { // a publication can have stored ones there
+		generated = `a.attgenerated IN ('', 's')`
+	}
 	rows, err := c.query(ctx, `SELECT a.attname, a.atttypid, a.atttypmod, c.relreplident
 		FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
-		WHERE a.attrelid = `+strconv.FormatUint(uint64(t.oid), 10)+` AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = '' ORDER BY a.attnum`)
+		WHERE a.attrelid = `+strconv.FormatUint(uint64(t.oid), 10)+` AND a.attnum > 0 AND NOT a.attisdropped AND `+generated+` ORDER BY a.attnum`)
 	if err != nil {
 		return nil, c.s.classify(err, fmt.Sprintf("read the columns of table %s", t))
 	}
@@ -119,6 +123,9 @@ func (c *session) shapeOf(ctx context.Context, t *catalogTable) (*relation, erro
 		typ, _ := strconv.ParseUint(r[1].text, 10, 32)
 		mod, _ := strconv.ParseInt(r[2].text, 10, 32)
 		rel.identity = r[3].text[0]
+		if pub.columns != nil && !slices.Contains(pub.columns, r[0].text) {
+			continue
+		}
 		rel.columns = append(rel.columns, relColumn{name: r[0].text, typ: uint32(typ), mod: int32(mod)})
 	}
 	return rel, nil

@@ -92,16 +92,13 @@ func idle() error { return nil }
 // does not come.
 func (sn *snapshot) readTable(ctx context.Context, c *session, types map[uint32]*typeInfo, ct *catalogTable, first bool) error {
 	s := sn.t.s
-	rel, err := c.shapeOf(ctx, ct)
-	if err != nil {
-		return err
-	}
 	pub, err := c.publishedOf(ctx, ct)
 	if err != nil {
 		return err
 	}
-	if pub.columns != nil {
-		rel.columns = slices.DeleteFunc(rel.columns, func(c relColumn) bool { return !slices.Contains(pub.columns, c.name) })
+	rel, err := c.shapeOf(ctx, ct, pub)
+	if err != nil {
+		return err
 	}
 	cat, err := c.describe(ctx, ct.oid)
 	if err != nil {
