@@ -1,6 +1,10 @@
 // Command millrace is the whole of it in one binary.
 package main
 
-import "millrace/cmd"
+import (
+	_ "time/tzdata" // zones of transforms and partitioners, also where the system has none
+
+	"millrace/cmd"
+)
 
 func main() { cmd.Main(cmd.Plugins()) }
