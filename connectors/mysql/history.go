@@ -109,8 +109,7 @@ func (t *task) recoverSchemas(ctx context.Context, ss *session, pos position) er
 	if err != nil {
 		return err
 	}
-	_, err = t.schemas.Begin(ctx, init, noBlock)
-	return err
+	return t.schemas.Begin(ctx, init, noBlock, nil)
 }
 
 // noBlock is a SourceOf where no records are asked for.
@@ -137,11 +136,10 @@ func digest(at Place, database, ddl string) (out [16]byte) {
 
 // Begin implements Schemas. The records come in Debezium's order: the server's settings;
 // a drop of each table; for each database its drop, its creation, and its tables.
-func (h *schemas) Begin(ctx context.Context, init InitialSchema, source SourceOf) ([]schema.Record, error) {
+func (h *schemas) Begin(ctx context.Context, init InitialSchema, source SourceOf, emit func(schema.Record) error) error {
 	h.cat = newCatalog(h.cat.d)
 	h.written = nil
 	var entries [][]byte
-	var records []schema.Record
 	size := 0
 	flush := func() error {
 		err := h.append(ctx, entries...)
@@ -161,7 +159,7 @@ func (h *schemas) Begin(ctx context.Context, init InitialSchema, source SourceOf
 			return nil
 		}
 		if block := source(db, table); !block.IsNull() {
-			records = append(records, h.topic.record(e, block))
+			return emit(h.topic.record(e, block))
 		}
 		return nil
 	}
@@ -188,20 +186,20 @@ func (h *schemas) Begin(ctx context.Context, init InitialSchema, source SourceOf
 	}
 	d := h.cat.d
 	if err := run("", "", fmt.Sprintf("SET character_set_server=%s, collation_server=%s", init.Charset, init.Collation), d); err != nil {
-		return nil, err
+		return err
 	}
 	for _, db := range init.Databases {
 		for _, t := range db.Tables {
 			id := TableID{db.Name, t.Name}
 			if err := add(db.Name, t.Name, "DROP TABLE IF EXISTS "+id.quoted(), []change{{TableChange: TableChange{Kind: "DROP", ID: id}}}, extras{}); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 	for _, db := range init.Databases {
 		for _, ddl := range []string{"DROP DATABASE IF EXISTS " + quoteName(db.Name), fmt.Sprintf("CREATE DATABASE %s CHARSET %s COLLATE %s", quoteName(db.Name), db.Charset, db.Collation), "USE " + quoteName(db.Name)} {
 			if err := run(db.Name, "", ddl, d); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		for _, t := range db.Tables {
@@ -211,16 +209,16 @@ func (h *schemas) Begin(ctx context.Context, init InitialSchema, source SourceOf
 			own := d
 			own.ansiQuotes = strings.HasPrefix(t.Create, `CREATE TABLE "`)
 			if err := run(db.Name, t.Name, t.Create, own); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
 	if err := flush(); err != nil {
-		return nil, err
+		return err
 	}
 	h.last = init.Place
 	h.sinceRecords, h.sinceBytes, h.nextSnapshot = 0, 0, 0
-	return records, nil
+	return nil
 }
 
 func plain(changes []change) []TableChange {

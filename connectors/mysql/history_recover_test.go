@@ -198,7 +198,7 @@ func TestHistoryIsRecovered(t *testing.T) {
 		h := open()
 		init := InitialSchema{Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Databases: []InitialDatabase{{Name: "db", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci"}, {Name: "db2", Charset: "latin1", Collation: "latin1_swedish_ci"}},
 			Place: Place{File: "binlog.000001", Pos: 4, GTIDs: strings.Replace(log[0].at.GTIDs, "1-10", "1-9", 1), Snapshot: true}}
-		if _, err := h.Begin(t.Context(), init, noBlock); err != nil {
+		if err := h.Begin(t.Context(), init, noBlock, nil); err != nil {
 			t.Fatal(err)
 		}
 		reached := 0
@@ -260,7 +260,7 @@ func TestLongHistoryIsRestored(t *testing.T) {
 	for i := range 50 {
 		init.Databases[0].Tables = append(init.Databases[0].Tables, InitialTable{fmt.Sprintf("t%d", i), fmt.Sprintf("CREATE TABLE `t%d` (\n  `id` int NOT NULL AUTO_INCREMENT,\n  `a` varchar(20) DEFAULT 'x',\n  `b` decimal(10,2) DEFAULT NULL,\n  `c` timestamp NULL DEFAULT NULL,\n  `d` text,\n  `e` json DEFAULT NULL,\n  `f` enum('a','b') DEFAULT NULL,\n  `g` bigint unsigned DEFAULT NULL,\n  PRIMARY KEY (`id`)\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_0900_ai_ci", i)})
 	}
-	if _, err := h.Begin(t.Context(), init, noBlock); err != nil {
+	if err := h.Begin(t.Context(), init, noBlock, nil); err != nil {
 		t.Fatal(err)
 	}
 	at := Place{File: "binlog.000001", Pos: 4}
@@ -339,7 +339,7 @@ func TestHistoryFailures(t *testing.T) {
 		t.Helper()
 		init := InitialSchema{Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Place: Place{File: "binlog.000001", Pos: 100, Snapshot: true},
 			Databases: []InitialDatabase{{Name: "db", Charset: "utf8mb4", Collation: "utf8mb4_0900_ai_ci", Tables: []InitialTable{{"t", "CREATE TABLE `t` (\n  `id` int NOT NULL\n)"}, {"other", "CREATE TABLE `other` (\n  `id` int NOT NULL\n)"}}}}}
-		if _, err := h.Begin(t.Context(), init, noBlock); err != nil {
+		if err := h.Begin(t.Context(), init, noBlock, nil); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -120,7 +120,7 @@ func goldenRun(t testing.TB, h *schemas, lines []goldenLine, source SourceOf) []
 		}
 		if !begun {
 			begun = true
-			if records, err = h.Begin(ctx, init, source); err != nil {
+			if err = h.Begin(ctx, init, source, func(r schema.Record) error { records = append(records, r); return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}

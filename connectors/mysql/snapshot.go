@@ -95,25 +95,26 @@ func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, ss *session) (pos
 		return position{}, err
 	}
 	sn.block.time(envelope.MomentOf(time.Now()))
-	records, err := t.schemas.Begin(ctx, initial, func(db, table string) schema.Value {
+	source := func(db, table string) schema.Value {
 		name := schema.Value{}
 		if table != "" {
 			name = schema.StringValue(table)
 		}
 		sn.block.time(envelope.MomentOf(time.Now()))
 		return sn.block.at(&sn.build.Arena, schema.StringValue(db), name, sn.pos.pos, 0)
-	})
-	if err != nil {
-		return position{}, err
 	}
-	for _, r := range records {
-		if sn.build.Full(rowOverhead) {
+	if err := t.schemas.Begin(ctx, initial, source, func(r schema.Record) error {
+		size := rowOverhead + 4*len(r.Value.Get("ddl").Str()) // its description takes as much again and more
+		if sn.build.Full(size) {
 			if err := sn.flush(ctx); err != nil {
-				return position{}, err
+				return err
 			}
 		}
 		sn.build.Add(r)
-		sn.build.Grow(rowOverhead)
+		sn.build.Grow(size)
+		return nil
+	}); err != nil {
+		return position{}, err
 	}
 	if sn.build.Len() > 0 { // they never are the snapshot's last row
 		if err := sn.flush(ctx); err != nil {

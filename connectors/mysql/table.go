@@ -252,9 +252,9 @@ type Schemas interface {
 	// Recover reads the history up to where the stream resumes. An empty history is an
 	// error that says how to rebuild it.
 	Recover(ctx context.Context, upTo Place) error
-	// Begin takes the definitions that a snapshot read and writes them down; it returns
-	// the records of the schema change topic in order.
-	Begin(ctx context.Context, s InitialSchema, source SourceOf) ([]schema.Record, error)
+	// Begin takes the definitions that a snapshot read and writes them down. emit takes the
+	// records of the schema change topic, one by one in their order.
+	Begin(ctx context.Context, s InitialSchema, source SourceOf, emit func(schema.Record) error) error
 	// Table is the definition that holds now, or nil where none is known.
 	Table(id TableID) *Table
 	// Apply follows a statement and writes it down before it returns. What cannot be
