@@ -59,6 +59,11 @@ func (c *catalog) alter(a *alterTable, d dialect) ([]change, string, error) {
 				if s.kind == alterSetDefault && a.defines(s.name, i) { // MariaDB takes it for the new column
 					break
 				}
+				if add := a.adds(s.def.name); d.mariadb && s.kind == alterChangeColumn && add != nil {
+					// MariaDB takes it for one of the column that the statement adds, in its place.
+					add.kind, s.kind = alterNothing, alterAddColumn
+					continue
+				}
 				if s.ifExists {
 					s.kind = alterNothing
 					continue
@@ -235,6 +240,16 @@ func (c *catalog) alter(a *alterTable, d dialect) ([]change, string, error) {
 	c.tables[t.ID] = &t
 	c.put(further)
 	return append([]change{result}, changes...), a.opts.moves, nil
+}
+
+// adds is the clause that adds a column of that name, or nil.
+func (a *alterTable) adds(name string) *alterSpec {
+	for i := range a.specs {
+		if s := &a.specs[i]; s.kind == alterAddColumn && strings.EqualFold(s.def.name, name) {
+			return s
+		}
+	}
+	return nil
 }
 
 // defines reports whether another clause than the i-th makes a column of that name.
