@@ -30,7 +30,7 @@ type schemasCmd struct {
 
 	// Flags of the verbs.
 	deleted, permanent, normalize, yes, force bool
-	confirm, file, typ, version, prefix       string
+	confirm, file, typ, version               string
 	references                                []string
 }
 

@@ -39,8 +39,10 @@ func TestALookSeesWhateverHappensToAFile(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !untouched(path, fi) || !untouched(path, fi) {
-				t.Error("seen before anything happens")
+			for range 2 { // a look changes nothing
+				if !untouched(path, fi) {
+					t.Error("seen before anything happens")
+				}
 			}
 			if err := change(path); err != nil {
 				t.Fatal(err)
