@@ -26,7 +26,7 @@ type snapshot struct {
 	build  *cdc.Builder
 	events cdc.Events
 	block  *sourceBlock
-	clock  clock
+	clock  cdc.Clock
 	pos    position
 
 	first bool // no row of any table came yet
@@ -346,7 +346,7 @@ func (sn *snapshot) readTable(ctx context.Context, st *snapshotTable) error {
 			sn.block.snapshot(mark)
 			src = sn.block.at(&sn.build.Arena, tab.dbValue, tab.name, sn.pos.pos, 0)
 		}
-		sn.events.Read(&cdc.Change{Table: &tab.Table, After: row, Source: src, At: sn.clock.moment()})
+		sn.events.Read(&cdc.Change{Table: &tab.Table, After: row, Source: src, At: sn.clock.Moment()})
 		sn.build.Grow(size + rowOverhead)
 		t.seen.events.Add(1)
 	}
@@ -378,7 +378,7 @@ func (sn *snapshot) flush(ctx context.Context) error {
 	if len(records) > 0 {
 		b.Describe = func(i int) string { return "snapshot, " + describe(records, i) }
 	}
-	sn.clock.reset()
+	sn.clock.Reset()
 	return sn.queue.Put(ctx, b, size, time.Minute, idle)
 }
 

@@ -1,8 +1,6 @@
 package mysql
 
 import (
-	"time"
-
 	"millrace/schema"
 	"millrace/schema/envelope"
 )
@@ -79,20 +77,3 @@ func (b *sourceBlock) at(a *schema.Arena, db, table schema.Value, pos int64, row
 	f[envelope.SourceDB], f[srcTable], f[srcPos], f[srcRow] = db, table, schema.Int64Value(pos), schema.Int32Value(int32(row))
 	return a.Struct(b.schema, f)
 }
-
-// A clock is the time of the events' processing, read once for every 64 of them.
-type clock struct {
-	n   int
-	now envelope.Moment
-}
-
-func (c *clock) moment() envelope.Moment {
-	if c.n%64 == 0 {
-		c.now = envelope.MomentOf(time.Now())
-	}
-	c.n++
-	return c.now
-}
-
-// reset has the next moment read anew: after a wait.
-func (c *clock) reset() { c.n = 0 }

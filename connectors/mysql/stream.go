@@ -47,7 +47,7 @@ type reader struct {
 	events cdc.Events
 	build  *cdc.Builder
 	block  *sourceBlock
-	clock  clock
+	clock  cdc.Clock
 	zstd   *zstd.Decoder
 
 	tables   map[uint64]*mapped
@@ -117,7 +117,7 @@ func (r *reader) run(ctx context.Context) error {
 					deadline = at
 				}
 			}
-			r.clock.reset()
+			r.clock.Reset()
 		}
 		if err := r.drain(ctx, deadline); err != nil {
 			if ctx.Err() != nil {
@@ -665,7 +665,7 @@ func (r *reader) ddl(ctx context.Context, h header, q *queryEvent, start int64) 
 		if err := r.room(ctx, 0); err != nil {
 			return err
 		}
-		r.events.Truncate(&cdc.Change{Table: &tab.Table, Source: source(ch.ID.Database, ch.ID.Name), At: r.clock.moment()})
+		r.events.Truncate(&cdc.Change{Table: &tab.Table, Source: source(ch.ID.Database, ch.ID.Name), At: r.clock.Moment()})
 		r.build.Grow(rowOverhead)
 	}
 	if !r.inTx {
@@ -890,7 +890,7 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 	if err := r.room(ctx, size); err != nil {
 		return err
 	}
-	ch := cdc.Change{Table: &t.Table, Before: before, After: after, Source: r.block.at(&r.build.Arena, t.dbValue, t.name, start, i), At: r.clock.moment(), TxID: r.txID}
+	ch := cdc.Change{Table: &t.Table, Before: before, After: after, Source: r.block.at(&r.build.Arena, t.dbValue, t.name, start, i), At: r.clock.Moment(), TxID: r.txID}
 	switch {
 	case e.before == nil:
 		r.events.Create(&ch)

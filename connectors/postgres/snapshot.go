@@ -26,7 +26,7 @@ type snapshot struct {
 	build  *cdc.Builder
 	events cdc.Events
 	block  *sourceBlock
-	clock  clock
+	clock  cdc.Clock
 	pos    position
 
 	table *table
@@ -173,7 +173,7 @@ func (sn *snapshot) flush() error {
 	if len(records) > 0 {
 		b.Describe = func(i int) string { return "snapshot, " + describe(records, i) }
 	}
-	sn.clock.reset()
+	sn.clock.Reset()
 	if sn.table != nil {
 		sn.tell()
 	}
@@ -220,7 +220,7 @@ func (sn *snapshot) take(b []byte) error {
 		sn.block.snapshot(mark)
 		src = sn.block.at(&sn.build.Arena, sn.table.schemaValue, sn.table.nameValue, sn.pos.commit)
 	}
-	sn.events.Read(&cdc.Change{Table: &sn.table.Table, After: row, Source: src, At: sn.clock.moment()})
+	sn.events.Read(&cdc.Change{Table: &sn.table.Table, After: row, Source: src, At: sn.clock.Moment()})
 	sn.build.Grow(size + rowOverhead)
 	return nil
 }

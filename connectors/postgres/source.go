@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"strconv"
-	"time"
 
 	"millrace/connectors/cdc"
 	"millrace/schema"
@@ -81,23 +80,6 @@ func (b *sourceBlock) at(a *schema.Arena, schemaName, table schema.Value, at lsn
 	f[envelope.SourceSequence] = a.String(seq)
 	return a.Struct(sourceSchema, f)
 }
-
-// A clock is the time of the events' processing, read once for every 64 of them.
-type clock struct {
-	n   int
-	now envelope.Moment
-}
-
-func (c *clock) moment() envelope.Moment {
-	if c.n%64 == 0 {
-		c.now = envelope.MomentOf(time.Now())
-	}
-	c.n++
-	return c.now
-}
-
-// reset has the next moment read anew: after a wait.
-func (c *clock) reset() { c.n = 0 }
 
 var messageKey = schema.NewStruct("io.debezium.connector.postgresql.MessageKey").Version(1).Field("prefix", schema.OptionalString).Build()
 

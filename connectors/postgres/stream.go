@@ -36,7 +36,7 @@ type reader struct {
 	events cdc.Events
 	build  *cdc.Builder
 	block  *sourceBlock
-	clock  clock
+	clock  cdc.Clock
 
 	types  map[uint32]*typeInfo
 	tables map[uint32]*table // nil: not captured
@@ -98,7 +98,7 @@ func (r *reader) run(ctx context.Context) error {
 			if uint64(r.queued.commit) > r.reported && deadline.After(now.Add(offsetPause)) {
 				deadline = now.Add(offsetPause) // a confirmation is on its way to us
 			}
-			r.clock.reset()
+			r.clock.Reset()
 		}
 		since := time.Now()
 		n, err := r.drain(ctx, deadline)
@@ -514,7 +514,7 @@ func (r *reader) decode(ctx context.Context, t *table, at lsn, kind byte, c *cur
 		r.t.warnLossy(t, lost)
 		before = v
 	}
-	ch := cdc.Change{Table: &t.Table, Source: r.block.at(a, t.schemaValue, t.nameValue, at), At: r.clock.moment(), TxID: r.blockID(at)}
+	ch := cdc.Change{Table: &t.Table, Source: r.block.at(a, t.schemaValue, t.nameValue, at), At: r.clock.Moment(), TxID: r.blockID(at)}
 	if kind == msgDelete {
 		if before.IsNull() {
 			return fmt.Errorf("table %s: a delete without its row", t)
@@ -580,7 +580,7 @@ func (r *reader) truncate(ctx context.Context, at lsn, c *cursor) error {
 		if t == nil {
 			continue
 		}
-		r.events.Truncate(&cdc.Change{Table: &t.Table, Source: r.block.at(&r.build.Arena, t.schemaValue, t.nameValue, at), At: r.clock.moment(), TxID: r.blockID(at)})
+		r.events.Truncate(&cdc.Change{Table: &t.Table, Source: r.block.at(&r.build.Arena, t.schemaValue, t.nameValue, at), At: r.clock.Moment(), TxID: r.blockID(at)})
 		r.build.Grow(rowOverhead)
 	}
 	if c.bad {
@@ -622,7 +622,7 @@ func (r *reader) logical(ctx context.Context, at lsn, c *cursor) error {
 		if inTx {
 			tx = r.events.Tx.Number(a, r.blockID(at), messageCollection)
 		}
-		r.build.Add(r.t.messages.record(a, prefix, a.Copy(content), r.block.at(a, empty, empty, at), tx, r.clock.moment()))
+		r.build.Add(r.t.messages.record(a, prefix, a.Copy(content), r.block.at(a, empty, empty, at), tx, r.clock.Moment()))
 		r.build.Grow(len(content) + rowOverhead)
 	}
 	if inTx {

@@ -7,6 +7,7 @@ import (
 	"math"
 	"strconv"
 
+	"millrace/connectors/cdc"
 	"millrace/schema"
 	"millrace/schema/javatext"
 )
@@ -233,44 +234,6 @@ func timeDecoder(perSecond int64, value func(int64) schema.Value) decoder {
 	}
 }
 
-// appendISODate writes a date as Java's ISO formats do: four digits, a sign before
-// years beyond them.
-func appendISODate(dst []byte, days int64) []byte {
-	y, m, d := javatext.Civil(days)
-	switch {
-	case y < 0:
-		dst = append(dst, '-')
-		y = -y
-	case y > 9999:
-		dst = append(dst, '+')
-	}
-	for p := int64(1000); p > 1 && y < p; p /= 10 {
-		dst = append(dst, '0')
-	}
-	dst = strconv.AppendInt(dst, y, 10)
-	return append(dst, '-', '0'+byte(m/10), '0'+byte(m%10), '-', '0'+byte(d/10), '0'+byte(d%10))
-}
-
-// appendTime writes HH:MM:SS and a fraction of so many digits; -1: as many as needed.
-func appendTime(dst []byte, us int64, digits int) []byte {
-	s, frac := us/1e6, us%1e6
-	two := func(n int64) { dst = append(dst, '0'+byte(n/10), '0'+byte(n%10)) }
-	two(s / 3600)
-	dst = append(dst, ':')
-	two(s / 60 % 60)
-	dst = append(dst, ':')
-	two(s % 60)
-	if digits == 0 || digits < 0 && frac == 0 {
-		return dst
-	}
-	dst = append(dst, '.')
-	for unit, n := int64(100_000), 0; unit > 0 && (digits < 0 && frac > 0 || n < digits); unit, n = unit/10, n+1 {
-		dst = append(dst, '0'+byte(frac/unit))
-		frac %= unit
-	}
-	return dst
-}
-
 // zonedTimestamp is timestamptz: 2024-02-29T10:34:56.789012Z, with the fraction
 // digits of the column's precision.
 func zonedTimestamp(digits int) decoder { return isoTimestamp(digits, true) }
@@ -291,8 +254,8 @@ func isoTimestamp(digits int, zoned bool) decoder {
 			}
 		}
 		var buf [40]byte
-		out := append(appendISODate(buf[:0], t.days), 'T')
-		out = append(appendTime(out, t.us, digits), 'Z')
+		out := append(cdc.AppendISODate(buf[:0], t.days), 'T')
+		out = append(cdc.AppendTime(out, t.us, digits), 'Z')
 		return a.String(out), nil
 	}
 }
@@ -310,7 +273,7 @@ func zonedTime(a *schema.Arena, b []byte) (schema.Value, error) {
 	for ; us > microsPerDay || us == microsPerDay && off != 0; us -= microsPerDay {
 	}
 	var buf [24]byte
-	return a.String(append(appendTime(buf[:0], us, -1), 'Z')), nil
+	return a.String(append(cdc.AppendTime(buf[:0], us, -1), 'Z')), nil
 }
 
 func isoDate(a *schema.Arena, b []byte) (schema.Value, error) {
@@ -319,7 +282,7 @@ func isoDate(a *schema.Arena, b []byte) (schema.Value, error) {
 		return schema.Value{}, err
 	}
 	var buf [24]byte
-	return a.String(append(appendISODate(buf[:0], days), 'Z')), nil
+	return a.String(append(cdc.AppendISODate(buf[:0], days), 'Z')), nil
 }
 
 func isoTime(a *schema.Arena, b []byte) (schema.Value, error) {
@@ -328,7 +291,7 @@ func isoTime(a *schema.Arena, b []byte) (schema.Value, error) {
 		return schema.Value{}, fmt.Errorf("%q %w", clip(b), errTime)
 	}
 	var buf [24]byte
-	return a.String(append(appendTime(buf[:0], us%microsPerDay, -1), 'Z')), nil // Java has no 24:00
+	return a.String(append(cdc.AppendTime(buf[:0], us%microsPerDay, -1), 'Z')), nil // Java has no 24:00
 }
 
 // An interval is Postgres's three independent parts.
