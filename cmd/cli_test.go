@@ -158,6 +158,8 @@ func TestCommandLine(t *testing.T) {
 	t.Run("plugins", func(t *testing.T) {
 		s := &shell{t, s.dir, s.env}
 		s.steps([]step{
+			{args: "docs mysql", has: "| `schema.history.internal.kafka.topic` |"},
+			{args: "docs postgres", has: "| `slot.retained.wal.limit.bytes` |"},
 			{args: "docs connector", has: "exactly.once.support"},
 			{args: "docs connector", has: "errors.deadletterqueue.topic.name"},
 			{args: "docs nope", status: 1, err: "and connector, worker"},

@@ -141,10 +141,29 @@ func writeReasons(b *strings.Builder, reasons []*connectors.Reason) {
 
 func writeSettings(b *strings.Builder, def config.Def) {
 	infos := def.Infos()
-	if len(infos) == 0 {
+	// A required internal setting is the worker's own to give.
+	internals := slices.DeleteFunc(def.Internals(), func(i config.Info) bool { return i.Required })
+	if len(infos)+len(internals) == 0 {
 		b.WriteString("No settings.\n\n")
 		return
 	}
+	if len(infos) > 0 {
+		writeTable(b, infos)
+	}
+	if len(internals) > 0 {
+		b.WriteString("Not in the listings of the REST API, as the original's are not, or since the original does not have them:\n\n")
+		writeTable(b, internals)
+	}
+	ignored := def.Ignored()
+	for _, k := range sortedKeys(ignored) {
+		fmt.Fprintf(b, "- `%s` is accepted and ignored: %s\n", k, sentence(ignored[k]))
+	}
+	if len(ignored) > 0 {
+		b.WriteByte('\n')
+	}
+}
+
+func writeTable(b *strings.Builder, infos []config.Info) {
 	b.WriteString("| setting | type | default | importance | meaning |\n| --- | --- | --- | --- | --- |\n")
 	for _, i := range infos {
 		text, has := i.DefaultText()
@@ -161,13 +180,6 @@ func writeSettings(b *strings.Builder, def config.Def) {
 		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", i.Name, strings.ToLower(string(i.Type)), cell(text), strings.ToLower(string(i.Importance)), cell(i.Doc))
 	}
 	b.WriteByte('\n')
-	ignored := def.Ignored()
-	for _, k := range sortedKeys(ignored) {
-		fmt.Fprintf(b, "- `%s` is accepted and ignored: %s\n", k, sentence(ignored[k]))
-	}
-	if len(ignored) > 0 {
-		b.WriteByte('\n')
-	}
 }
 
 // cell is text that a table's cell can hold.

@@ -75,10 +75,16 @@ func (d Def) OrderedFrom(n int) Def {
 func (d Def) First() int { return d.first }
 
 // Infos are the settings in their order, without internal ones.
-func (d Def) Infos() []Info {
+func (d Def) Infos() []Info { return d.infos(false) }
+
+// Internals are the internal settings in their order: what configurations may hold although
+// the original's listings do not have it.
+func (d Def) Internals() []Info { return d.infos(true) }
+
+func (d Def) infos(internal bool) []Info {
 	out := make([]Info, 0, len(d.fields))
 	for _, f := range d.fields {
-		if i := f.info(); !i.Internal {
+		if i := f.info(); i.Internal == internal {
 			out = append(out, i)
 		}
 	}
