@@ -346,6 +346,9 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
+	if v, _ := Plugin.Config.Parse(map[string]string{"request.header.X-Tenant": "a"}); len(v.Ignored()) > 0 {
+		t.Errorf("a header that is sent is told of as ignored: %v", v.Ignored())
+	}
 	// No secret in an error, and none in what validation shows.
 	f.mu.Lock()
 	f.fail = []int{401}

@@ -119,7 +119,7 @@ const requestHeader = "request.header."
 var Plugin = converters.Plugin{
 	Info: plugin.Info{
 		Name: "avro", Class: "io.confluent.connect.avro.AvroConverter", Version: schema.ConnectVersion,
-		Doc: "Data as Avro, with schemas in a schema registry.",
+		Doc: "Data as Avro, with schemas in a schema registry. request.header.NAME is sent with every request to it.",
 		Config: config.Define(converterType, registryURL, shuffle, authSource, userInfo, oldUserInfo, bearerSource, bearerToken, connectTimeout, readTimeout,
 			maxRetries, retryWait, retryMaxWait, proxyHost, proxyPort,
 			autoRegister, normalize, useLatest, latestStrict, latestTTL, useID, idStrict, keyStrategy, valueStrategy, keyIDs, valueIDs, keyIDsRead, valueIDsRead,
@@ -142,9 +142,9 @@ var Plugin = converters.Plugin{
 				"validation.rules.*":                "rules are for Java's serializers",
 				"execution.environment":             "rules are for Java's serializers",
 				"propagate.schema.tags":             "tags are not copied between versions",
+				"use.latest.with.metadata":          "a version is chosen by use.latest.version or use.schema.id",
 				"schema.format":                     "schemas are asked for as they are stored",
 				"reference.subject.name.strategy":   "Avro's schemas are registered whole, without references",
-				requestHeader + "*":                 "each is sent with every request",
 				"schema.registry.request.timeout.*": "http.read.timeout.ms bounds a request",
 			}),
 	},
