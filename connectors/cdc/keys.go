@@ -196,16 +196,6 @@ func Recommend(values ...string) func(config.Values) []any {
 	}
 }
 
-// NotTrue refuses true of what is not supported.
-func NotTrue(what string) func(bool) error {
-	return func(b bool) error {
-		if b {
-			return fmt.Errorf("%s is not supported; leave the key out or set false", what)
-		}
-		return nil
-	}
-}
-
 // NotGiven refuses a text of what is not supported.
 func NotGiven(reason string) func(string) error {
 	return func(s string) error {

@@ -208,14 +208,6 @@ func (m *Metrics) labels(context string) []connectors.Label {
 	return append([]connectors.Label{{Name: "plugin", Value: m.Plugin}, {Name: "name", Value: m.Name}, {Name: "context", Value: context}}, m.Tags...)
 }
 
-// Streaming is a figure of the stream's that one database alone has, for its task to add to
-// Samples.
-func (m *Metrics) Streaming(name, help string, v float64) connectors.Sample {
-	g := &gathering{base: m.labels("streaming")}
-	g.put(name, help, v)
-	return g.out[0]
-}
-
 // common are the figures that both contexts have.
 func (m *Metrics) common(g *gathering, s *seenEvents) {
 	t := &s.total

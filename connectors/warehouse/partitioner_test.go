@@ -110,7 +110,7 @@ func TestValuesInFolders(t *testing.T) {
 			t.Errorf("%q and %q share the folder %q", text, other, path)
 		}
 		seen[path] = text
-		back, ok := Unescape(strings.TrimPrefix(path, "k="))
+		back, ok := unescape(strings.TrimPrefix(path, "k="))
 		if !ok || back != text {
 			t.Errorf("%q has the folder %q, which says %q", text, path, back)
 		}
@@ -221,4 +221,36 @@ func BenchmarkPlace(b *testing.B) {
 			}
 		})
 	}
+}
+
+// unescape is what a reader of paths does: it gives back the name or value that stands in one, and whether it is well
+// formed. The value of a null field is the bare text null.
+func unescape(s string) (string, bool) {
+	if !strings.Contains(s, "%") {
+		return s, true
+	}
+	out := make([]byte, 0, len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '%' {
+			out = append(out, s[i])
+			continue
+		}
+		if i+2 >= len(s) {
+			return "", false
+		}
+		hi, lo := strings.IndexByte(hexDigits, upper(s[i+1])), strings.IndexByte(hexDigits, upper(s[i+2]))
+		if hi < 0 || lo < 0 {
+			return "", false
+		}
+		out = append(out, byte(hi<<4|lo))
+		i += 2
+	}
+	return string(out), true
+}
+
+func upper(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		return c - 'a' + 'A'
+	}
+	return c
 }

@@ -37,38 +37,6 @@ func appendEscaped(dst []byte, s string) []byte {
 	return dst
 }
 
-// Unescape gives back the name or value that stands in a path, and whether it is well formed. The value of a null field is
-// the bare text null.
-func Unescape(s string) (string, bool) {
-	if !strings.Contains(s, "%") {
-		return s, true
-	}
-	out := make([]byte, 0, len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] != '%' {
-			out = append(out, s[i])
-			continue
-		}
-		if i+2 >= len(s) {
-			return "", false
-		}
-		hi, lo := strings.IndexByte(hexDigits, upper(s[i+1])), strings.IndexByte(hexDigits, upper(s[i+2]))
-		if hi < 0 || lo < 0 {
-			return "", false
-		}
-		out = append(out, byte(hi<<4|lo))
-		i += 2
-	}
-	return string(out), true
-}
-
-func upper(c byte) byte {
-	if 'a' <= c && c <= 'z' {
-		return c - 'a' + 'A'
-	}
-	return c
-}
-
 // checkSegments returns why a path cannot be one: a part of it is too long, empty or climbs.
 func checkSegments(path string) error {
 	for part := range strings.SplitSeq(path, "/") {

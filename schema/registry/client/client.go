@@ -107,20 +107,6 @@ func (e *Error) MayPass() bool {
 	return e.Status == 0 || e.Status >= 500 || e.Status == http.StatusTooManyRequests || e.Status == http.StatusRequestTimeout
 }
 
-// IsCode reports whether err is a registry's refusal with one of these codes.
-func IsCode(err error, codes ...int) bool {
-	var e *Error
-	if !errors.As(err, &e) {
-		return false
-	}
-	for _, c := range codes {
-		if e.Code == c {
-			return true
-		}
-	}
-	return false
-}
-
 const contentType = "application/vnd.schemaregistry.v1+json"
 
 // ask sends a request until it is answered for good, and reads the answer into out.
