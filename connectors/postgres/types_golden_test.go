@@ -180,7 +180,7 @@ type ourTable struct {
 
 func readOurs(t *testing.T, records []schema.Record) map[string]*ourTable {
 	out := map[string]*ourTable{}
-	for topic, list := range encode(t, records, nil) {
+	for topic, list := range connectortest.EncodeGolden(t, records, nil) {
 		o := &ourTable{}
 		out[strings.TrimPrefix(topic, "p.t.")] = o
 		for _, g := range list {
