@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A Relay is a connection's way to a server that can break.
+// A Relay is a connection's way to a server that can go silent, or break.
 type Relay struct {
 	Host string
 	Port int
@@ -14,9 +14,9 @@ type Relay struct {
 	to       string
 	listener net.Listener
 
-	mu    sync.Mutex // guards what follows
-	conns map[net.Conn]bool
-	left  int // bytes from the server until all breaks; negative: never
+	mu    sync.Mutex        // guards what follows
+	conns map[net.Conn]bool // true: forgotten, what it sends vanishes
+	left  int               // bytes from the server until all breaks; negative: never
 }
 
 // NewRelay makes a way to an address; it is closed at the test's end.
@@ -53,7 +53,7 @@ func (p *Relay) carry(from net.Conn, carried *sync.WaitGroup) {
 		return
 	}
 	p.mu.Lock()
-	p.conns[from], p.conns[to] = true, true
+	p.conns[from], p.conns[to] = false, false
 	p.mu.Unlock()
 	over := func() {
 		_, _ = from.Close(), to.Close()
@@ -70,6 +70,9 @@ func (p *Relay) carry(from net.Conn, carried *sync.WaitGroup) {
 			if err != nil {
 				return
 			}
+			if p.forgotten(from) {
+				continue
+			}
 			if _, err := to.Write(buf[:n]); err != nil {
 				return
 			}
@@ -81,6 +84,9 @@ func (p *Relay) carry(from net.Conn, carried *sync.WaitGroup) {
 		n, err := to.Read(buf)
 		if err != nil {
 			return
+		}
+		if p.forgotten(to) {
+			continue
 		}
 		p.mu.Lock()
 		cut := p.left >= 0 && n >= p.left
@@ -97,6 +103,22 @@ func (p *Relay) carry(from net.Conn, carried *sync.WaitGroup) {
 			p.Cut()
 			return
 		}
+	}
+}
+
+func (p *Relay) forgotten(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.conns[c]
+}
+
+// Forget lets vanish what is sent on the connections that stand, both ways, as a firewall
+// does that lost its table.
+func (p *Relay) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for c := range p.conns {
+		p.conns[c] = true
 	}
 }
 

@@ -259,8 +259,8 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 		}
 	}
 	w.want = nil
-	p := newRelay(t, net.JoinHostPort(d.server.Host, strconv.Itoa(d.server.Port)))
-	conf := p.through(t, d.config("max.batch.size", "50", "status.update.interval.ms", "50", "slot.watch.interval.ms", "100"))
+	p := connectortest.NewRelay(t, net.JoinHostPort(d.server.Host, strconv.Itoa(d.server.Port)))
+	conf := through(p, d.config("max.batch.size", "50", "status.update.interval.ms", "50", "slot.watch.interval.ms", "100"))
 	store := &connectortest.OffsetStore{}
 	var changes []change
 	reads := map[int64]int64{}
@@ -274,9 +274,9 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 		}
 		if round < effort(40) {
 			cuts++
-			p.breakAfter(w.rnd.IntN(1 << (8 + w.rnd.IntN(10))))
+			p.BreakAfter(w.rnd.IntN(1 << (8 + w.rnd.IntN(10))))
 		} else {
-			p.breakAfter(-1)
+			p.BreakAfter(-1)
 		}
 		began := time.Now()
 		r := d.start(conf, store)

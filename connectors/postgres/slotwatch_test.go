@@ -2,8 +2,8 @@ package postgres
 
 import (
 	"net"
+	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -160,109 +160,9 @@ func TestSlotInvalidatedByTheServer(t *testing.T) {
 	}
 }
 
-// A relay is a connection's way to a server that can go silent, or break.
-type relay struct {
-	net.Listener
-	to string
-
-	mu    sync.Mutex        // guards what follows
-	left  int               // bytes from the server until all connections break; -1: no such end
-	conns map[net.Conn]bool // true: forgotten, what is sent vanishes
-}
-
-func newRelay(t *testing.T, to string) *relay {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &relay{Listener: l, to: to, left: -1, conns: map[net.Conn]bool{}}
-	t.Cleanup(func() { l.Close(); p.cut() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s, err := net.Dial("tcp", to)
-			if err != nil {
-				c.Close()
-				continue
-			}
-			p.mu.Lock()
-			p.conns[c], p.conns[s] = false, false
-			p.mu.Unlock()
-			go p.carry(c, s, false)
-			go p.carry(s, c, true)
-		}
-	}()
-	return p
-}
-
-func (p *relay) carry(from, to net.Conn, server bool) {
-	defer from.Close()
-	defer to.Close()
-	buf := make([]byte, 16<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			return
-		}
-		p.mu.Lock()
-		silent, send, end := p.conns[from], n, false
-		if server && p.left >= 0 {
-			send = min(n, p.left)
-			p.left -= send
-			end = p.left == 0
-		}
-		p.mu.Unlock()
-		if !silent {
-			if _, err := to.Write(buf[:send]); err != nil {
-				return
-			}
-		}
-		if end {
-			p.mu.Lock()
-			p.left = -1
-			p.mu.Unlock()
-			p.cut()
-		}
-	}
-}
-
-// cut breaks all connections.
-func (p *relay) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		c.Close()
-		delete(p.conns, c)
-	}
-}
-
-// breakAfter breaks all connections after so many bytes from the server; -1: never.
-func (p *relay) breakAfter(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.left = n
-}
-
-// forget lets vanish what is sent on the connections that stand, both ways.
-func (p *relay) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		p.conns[c] = true
-	}
-}
-
-// through is a configuration that reaches the server through the relay.
-func (p *relay) through(t *testing.T, conf map[string]string) map[string]string {
-	_, port, err := net.SplitHostPort(p.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return with(conf, "database.port", port)
+// through is a configuration that reaches the server through a relay.
+func through(p *connectortest.Relay, conf map[string]string) map[string]string {
+	return with(conf, "database.port", strconv.Itoa(p.Port))
 }
 
 // TestSilentServer: a connection that the network forgets is noticed, although nobody
@@ -270,11 +170,11 @@ func (p *relay) through(t *testing.T, conf map[string]string) map[string]string 
 func TestSilentServer(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (id int PRIMARY KEY)", "ALTER DATABASE "+d.name+" SET wal_sender_timeout = '2s'")
-	p := newRelay(t, net.JoinHostPort(d.server.Host, d.text("SHOW port")))
-	r := d.streaming(p.through(t, d.config("status.update.interval.ms", "200", "slot.watch.interval.ms", "200")), nil)
+	p := connectortest.NewRelay(t, net.JoinHostPort(d.server.Host, d.text("SHOW port")))
+	r := d.streaming(through(p, d.config("status.update.interval.ms", "200", "slot.watch.interval.ms", "200")), nil)
 	d.exec("INSERT INTO t VALUES (1)")
 	take(r, 1)
-	p.forget()
+	p.Forget()
 	d.exec("INSERT INTO t VALUES (2)")
 	r.WaitFor("the row", func() bool { return len(r.Records()) == 2 })
 	var ids []int64
