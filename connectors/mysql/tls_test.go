@@ -1,11 +1,16 @@
 package mysql
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"software.sslmate.com/src/go-pkcs12"
 
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
@@ -39,8 +44,9 @@ func TestTLSAndPasswords(t *testing.T) {
 	if err := os.WriteFile(client, both, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	jks := filepath.Join(t.TempDir(), "store.jks")
-	if err := os.WriteFile(jks, []byte("\xfe\xed\xfe\xed\x00\x00\x00\x02"), 0o600); err != nil {
+	trust, own, broken := filepath.Join(t.TempDir(), "trust.p12"), filepath.Join(t.TempDir(), "own.p12"), filepath.Join(t.TempDir(), "store.jks")
+	writeStores(t, ca, both, trust, own)
+	if err := os.WriteFile(broken, []byte("\xfe\xed\xfe\xed\x00\x00\x00\x02"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -59,7 +65,10 @@ func TestTLSAndPasswords(t *testing.T) {
 		{"a certificate of another name", "encrypted", "verify_identity", []string{"database.ssl.truststore", ca}, "certificate", reasonTLS},
 		{"a user who must use TLS and does not", "encrypted", "disabled", nil, "Access denied", reasonLogin},
 		{"a user without the certificate that is asked for", "certified", "required", nil, "Access denied", reasonLogin},
-		{"a Java keystore", "encrypted", "verify_ca", []string{"database.ssl.truststore", jks}, "keytool -importkeystore", nil},
+		{"stores of Java", "certified", "verify_ca", []string{"database.ssl.truststore", trust, "database.ssl.truststore.password", "trusted", "database.ssl.keystore", own, "database.ssl.keystore.password", "changeit"}, "", nil},
+		{"a trust store with another password", "encrypted", "verify_ca", []string{"database.ssl.truststore", trust, "database.ssl.truststore.password", "other"}, "database.ssl.truststore.password: ", nil},
+		{"a key store without its password", "certified", "required", []string{"database.ssl.keystore", own}, "database.ssl.keystore.password: ", nil},
+		{"a store that is cut off", "encrypted", "verify_ca", []string{"database.ssl.truststore", broken}, "database.ssl.truststore: ", nil},
 		{"a wrong password", "plain", "preferred", []string{"database.password", "wrong"}, "Access denied", reasonLogin},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -86,5 +95,36 @@ func TestTLSAndPasswords(t *testing.T) {
 				t.Errorf("the reason of %v is not %s", err, c.reason.Code)
 			}
 		})
+	}
+}
+
+// writeStores makes PKCS12 stores as keytool does: of an authority, and of a client's certificate with its key.
+func writeStores(t *testing.T, ca string, client []byte, trust, own string) {
+	t.Helper()
+	text, err := os.ReadFile(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	authority, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pair, err := tls.X509KeyPair(client, client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := pkcs12.Modern.EncodeTrustStore([]*x509.Certificate{authority}, "trusted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := pkcs12.Modern.Encode(pair.PrivateKey, pair.Leaf, nil, "changeit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, store := range map[string][]byte{trust: trusted, own: key} {
+		if err := os.WriteFile(path, store, 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
