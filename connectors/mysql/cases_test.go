@@ -334,3 +334,35 @@ func TestPositionsBeyondFourGiB(t *testing.T) {
 		t.Errorf("the task ended with %v", err)
 	}
 }
+
+// enable.time.adjuster: years below 100 in dates are taken for those from 1970 to 2069, in
+// the snapshot and in the stream, or left as they are.
+func TestYearsOfTwoDigits(t *testing.T) {
+	eachServer(t, func(t *testing.T, d *database) {
+		const values = "VALUES (%d, '0012-02-29', '0069-12-31 01:02:03'), (%d, '0070-01-01', '0099-12-31 23:59:59'), (%d, '0000-01-01', '0100-01-01 00:00:00')"
+		d.exec("CREATE TABLE y (id int PRIMARY KEY, d date, dt datetime)", "INSERT INTO y "+fmt.Sprintf(values, 1, 2, 3))
+		for _, c := range []struct {
+			adjust string
+			want   string
+		}{
+			{"true", "2012-02-29Z 2069-12-31T01:02:03Z, 1970-01-01Z 1999-12-31T23:59:59Z, 2000-01-01Z 0100-01-01T00:00:00Z"},
+			{"false", "0012-02-29Z 0069-12-31T01:02:03Z, 0070-01-01Z 0099-12-31T23:59:59Z, 0000-01-01Z 0100-01-01T00:00:00Z"},
+		} {
+			d.exec("DELETE FROM y WHERE id > 3")
+			topic := "p." + d.name + ".y"
+			r := d.start(d.config("table.include.list", d.name+".y", "time.precision.mode", "isostring", "enable.time.adjuster", c.adjust), &connectortest.OffsetStore{})
+			streaming(r)
+			d.exec("INSERT INTO y " + fmt.Sprintf(values, 4, 5, 6))
+			r.WaitFor("the rows", func() bool { return len(on(r.Records(), topic)) == 6 })
+			r.Stop()
+			var got []string
+			for _, rec := range on(r.Records(), topic) {
+				row := rec.Value.Get("after")
+				got = append(got, row.Get("d").Str()+" "+row.Get("dt").Str())
+			}
+			if text := strings.Join(got, ", "); text != c.want+", "+c.want {
+				t.Errorf("enable.time.adjuster=%s: %s, want %s, twice", c.adjust, text, c.want)
+			}
+		}
+	})
+}

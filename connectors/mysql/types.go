@@ -257,6 +257,9 @@ func (s *settings) mapDate(col *Column) mapping {
 		if t.zero {
 			return zero, nil
 		}
+		if s.timeAdjuster && t.days < year100 {
+			t = t.thisCentury()
+		}
 		return form(a, t.days), nil
 	}
 	return mapping{schema: b,
@@ -357,6 +360,9 @@ func (s *settings) mapDateTime(col *Column) mapping {
 	of := func(a *schema.Arena, t instant) (schema.Value, error) {
 		if t.zero {
 			return zero, nil
+		}
+		if s.timeAdjuster && t.days < year100 {
+			t = t.thisCentury()
 		}
 		return form(a, t), nil
 	}

@@ -37,6 +37,20 @@ func makeInstant(y, m, d int64, us int64) instant {
 	return instant{days: javatext.Days(y, int(m), int(d)), us: us}
 }
 
+// year100 is the first day of the year 100: below it enable.time.adjuster acts.
+var year100 = javatext.Days(100, 1, 1)
+
+// thisCentury takes a year below 100 for one from 1970 to 2069, as enable.time.adjuster
+// says. Both have the same leap years.
+func (t instant) thisCentury() instant {
+	y, m, d := javatext.Civil(t.days)
+	if y += 1900; y < 1970 {
+		y += 100
+	}
+	t.days = javatext.Days(y, m, d)
+	return t
+}
+
 // micros is the time since the epoch.
 func (t instant) micros() int64 { return t.days*microsPerDay + t.us }
 
