@@ -29,15 +29,14 @@ type session struct {
 
 // A server is what its variables say about it.
 type server struct {
-	version  string // "9.7.4", "10.11.14-MariaDB-…"
-	number   int    // 90704, 101114
-	mariadb  bool
-	gtids    bool // it numbers transactions
-	checksum string
-	logBin   bool
-	format   string
-	image    string
-	id       uint32
+	version string // "9.7.4", "10.11.14-MariaDB-…"
+	number  int    // 90704, 101114
+	mariadb bool
+	gtids   bool // it numbers transactions
+	logBin  bool
+	format  string
+	image   string
+	id      uint32
 }
 
 // connect opens a connection and signs in.
@@ -122,13 +121,13 @@ func (ss *session) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	rows, err := ss.query(ctx, "SELECT VERSION(), @@global.binlog_checksum, @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, @@global.server_id")
+	rows, err := ss.query(ctx, "SELECT VERSION(), @@global.log_bin, @@global.binlog_format, @@global.binlog_row_image, @@global.server_id")
 	if err != nil {
 		return err
 	}
 	r := rows[0]
-	sv := server{version: r[0].text, checksum: r[1].text, logBin: r[2].text == "1", format: r[3].text, image: r[4].text}
-	id, _ := strconv.ParseUint(r[5].text, 10, 32)
+	sv := server{version: r[0].text, logBin: r[1].text == "1", format: r[2].text, image: r[3].text}
+	id, _ := strconv.ParseUint(r[4].text, 10, 32)
 	sv.id = uint32(id)
 	sv.number = versionNumber(sv.version)
 	sv.mariadb = strings.Contains(strings.ToLower(sv.version), "mariadb")

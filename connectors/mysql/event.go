@@ -63,17 +63,17 @@ func checksum(event []byte) ([]byte, bool) {
 
 // A queryEvent is a statement.
 type queryEvent struct {
-	thread   uint32
-	db       []byte
-	vars     []byte
-	sql      []byte
-	errCode  uint16
-	duration uint32
+	thread  uint32
+	db      []byte
+	vars    []byte
+	sql     []byte
+	errCode uint16
 }
 
 func parseQuery(body []byte) (q queryEvent, err error) {
 	c := cursor{b: body}
-	q.thread, q.duration = c.u32(), c.u32()
+	q.thread = c.u32()
+	c.u32() // how long it took
 	dbLen := int(c.u8())
 	q.errCode = c.u16()
 	q.vars = c.take(int(c.u16()))

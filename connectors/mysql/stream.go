@@ -68,7 +68,6 @@ type reader struct {
 	sameLog  bool // it stands where the stored position says
 	gtid     gtidEvent
 	gtidText string // of the open transaction; "" without
-	gtidFrom int64  // where its event began; negative: none came
 	micros   int64  // of the transaction's commit; 0: not said
 	dropped  bool   // its server is one of those that are left out
 
@@ -91,7 +90,6 @@ func (r *reader) run(ctx context.Context) error {
 			r.zstd.Close()
 		}
 	}()
-	r.gtidFrom = -1
 	for {
 		now := time.Now()
 		if err := r.chores(ctx, now); err != nil {
@@ -336,19 +334,19 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 			parse = parseTaggedGTID
 		}
 		if r.gtid, err = parse(body); err == nil {
-			r.announced(start)
+			r.announced()
 			r.gtidText = r.gtid.source.String() + ":" + strconv.FormatInt(r.gtid.number, 10)
 			r.dropped = r.t.s.gtidFilterRows && !r.t.s.takesSource(r.gtid.source)
 		}
 	case evAnonymousGTID:
 		if r.gtid, err = parseGTID(body); err == nil {
-			r.announced(start)
+			r.announced()
 			r.gtidText, r.gtid.number = "", 0
 		}
 	case evMariaGTID:
 		var xid string
 		if r.gtid, xid, err = parseMariaGTIDEvent(body, h.server); err == nil {
-			r.announced(start)
+			r.announced()
 			r.gtidText = r.gtid.maria.String()
 			r.micros = int64(h.sec) * microsPerSec
 			if r.gtid.flags&mariaStandalone == 0 {
@@ -415,8 +413,8 @@ func (r *reader) failed(err error, start int64) error {
 }
 
 // announced takes the event that numbers the transaction behind it.
-func (r *reader) announced(start int64) {
-	r.gtidFrom, r.micros, r.dropped = start, r.gtid.micros, false
+func (r *reader) announced() {
+	r.micros, r.dropped = r.gtid.micros, false
 }
 
 // resumesHere reports whether the transaction that begins is the one of the stored
@@ -507,7 +505,7 @@ func (r *reader) commit(ctx context.Context, h header) error {
 	if r.micros == 0 {
 		r.pos.sec = int64(h.sec)
 	}
-	r.gtidText, r.micros, r.gtidFrom = "", 0, -1
+	r.gtidText, r.micros = "", 0
 	return nil
 }
 

@@ -25,7 +25,6 @@ type task struct {
 	headers   []schema.Header
 	schemas   Schemas
 	charsets  map[string]charset // what the server said; of the goroutine that reads
-	warned    map[string]bool    // of the goroutine that reads
 	seen      seen
 }
 
@@ -34,7 +33,7 @@ func newTask(cc connectors.Context, v config.Values, mariadb bool) (connectors.S
 	if len(errs) > 0 {
 		return nil, connectors.BadConfig(errs[0])
 	}
-	t := &task{s: s, cc: cc, lg: cc.Log, partition: cdc.ServerPartition(s.prefix), charsets: map[string]charset{}, warned: map[string]bool{}}
+	t := &task{s: s, cc: cc, lg: cc.Log, partition: cdc.ServerPartition(s.prefix), charsets: map[string]charset{}}
 	if t.lg == nil {
 		t.lg = slog.New(slog.DiscardHandler)
 	}
