@@ -2,7 +2,6 @@ package elasticsearch
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -153,28 +152,7 @@ func secure(t *http.Transport, files connectors.Files, v config.Values) error {
 	if len(errs) > 0 {
 		return errs[0]
 	}
-	t.TLSClientConfig = m.ClientTLS()
-	dial := t.DialContext
-	t.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, err
-		}
-		plain, err := dial(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		conf := m.ClientTLS()
-		conf.ServerName = host
-		conn := tls.Client(plain, conf)
-		shaking, cancel := context.WithTimeout(ctx, t.TLSHandshakeTimeout)
-		defer cancel()
-		if err := conn.HandshakeContext(shaking); err != nil {
-			plain.Close()
-			return nil, err
-		}
-		return conn, nil
-	}
+	m.Secure(t)
 	return nil
 }
 

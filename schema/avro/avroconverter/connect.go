@@ -1,8 +1,6 @@
 package avroconverter
 
 import (
-	"context"
-	"crypto/tls"
 	"net"
 	"net/http"
 	"net/url"
@@ -77,26 +75,6 @@ func transportOf(v config.Values, env converters.Env) (*http.Transport, error) {
 	if len(errs) > 0 {
 		return nil, errs[0]
 	}
-	t.TLSClientConfig = m.ClientTLS()
-	t.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-		host, _, err := net.SplitHostPort(addr)
-		if err != nil {
-			return nil, err
-		}
-		plain, err := dialer.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, err
-		}
-		conf := m.ClientTLS() // files that were renewed count from the next connection on
-		conf.ServerName = host
-		conn := tls.Client(plain, conf)
-		shaking, cancel := context.WithTimeout(ctx, t.TLSHandshakeTimeout)
-		defer cancel()
-		if err := conn.HandshakeContext(shaking); err != nil {
-			plain.Close()
-			return nil, err
-		}
-		return conn, nil
-	}
+	m.Secure(t)
 	return t, nil
 }
