@@ -59,7 +59,8 @@ func TestPauseResumeStopRestartDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	AwaitState(t, h, "c", 0, runtime.Running)
-	runs := source.Runs.Load()
+	runs := int64(2) // before the stop, and since; a task is RUNNING a moment before it runs
+	Until(t, "the second run", func() bool { return source.Runs.Load() == runs })
 	if err := h.RestartTask(ctx, runtime.TaskID{Connector: "c"}); err != nil {
 		t.Fatal(err)
 	}
