@@ -62,6 +62,16 @@ func (w *TableWriter) Put(ctx context.Context, records ...*kgo.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tableTransaction)
 	defer cancel()
+	err := w.put(ctx, records)
+	if errors.Is(err, kerr.OutOfOrderSequenceNumber) {
+		// The client went on counting where the end of the first transaction had given it a new epoch, with which it has to count
+		// anew. The log refused the batch, the transaction is aborted, and with that the client has counted anew.
+		err = w.put(ctx, records)
+	}
+	return err
+}
+
+func (w *TableWriter) put(ctx context.Context, records []*kgo.Record) error {
 	// The client itself waits without end for the answer to what it has sent.
 	giveUp := context.AfterFunc(ctx, w.cl.Close)
 	defer giveUp()
