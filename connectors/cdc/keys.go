@@ -129,6 +129,24 @@ var (
 		Doc: "Order of the tables in a snapshot: disabled (by name), ascending or descending by the number of rows that the server estimates."}
 	KeyHeartbeatActionQuery = config.Key[string]{Name: "heartbeat.action.query", Importance: config.Low, Group: GroupEvents, Width: config.MediumW,
 		Doc: "SQL to run with each heartbeat."}
+	KeySnapshotMaxThreadsMultiplier = config.Key[int32]{Name: "snapshot.max.threads.multiplier", Default: 1, Importance: config.Medium, Group: GroupConnector, Width: config.Short,
+		Doc: "Parts of a table per such connection."}
+	KeySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: GroupConnector, Width: config.Short, Check: Supported([]string{"select_all"}, "custom"), Recommend: Recommend("select_all"),
+		Doc: "How the snapshot's queries are made: select_all."}
+	KeySignalDataCollection = config.Key[[]string]{Name: "signal.data.collection", Importance: config.Medium, Group: GroupEvents, Width: config.MediumW, Check: NoList("signals"),
+		Doc: "Table in which rows ask for actions, such as an incremental snapshot."}
+	KeySignalPollInterval = config.Key[int64]{Name: "signal.poll.interval.ms", Default: 5000, Importance: config.Medium, Group: GroupEvents, Width: config.Short,
+		Doc: "How often to look for signals."}
+	KeySignalEnabledChannels = config.Key[[]string]{Name: "signal.enabled.channels", Default: []string{"source"}, Importance: config.Medium, Group: GroupEvents, Width: config.Long, Check: OnlySource,
+		Doc: "Where signals come from."}
+	KeyNotificationEnabledChannels = config.Key[[]string]{Name: "notification.enabled.channels", Importance: config.Medium, Group: GroupEvents, Width: config.Long, Check: NoList("notifications"),
+		Doc: "Where notifications about snapshots go."}
+	KeyNotificationSinkTopicName = config.Key[string]{Name: "notification.sink.topic.name", Importance: config.High, Group: GroupEvents, Width: config.Long,
+		Doc: "Topic of the channel sink."}
+	KeyReadOnly         = config.Key[bool]{Name: "read.only", Internal: true, Doc: "Write nothing to the database. Only signals would."}
+	KeyTopicDelimiter   = config.Key[string]{Name: "topic.delimiter", Default: ".", Internal: true, Doc: "Stands between the parts of a topic's name.", Check: config.NonEmpty}
+	KeyFieldAdjust      = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: config.OneOf(envelope.AdjustModes...)}
+	KeyHeartbeatPrefix2 = config.Key[string]{Name: "topic.heartbeat.prefix", Internal: true, Doc: "Older name of heartbeat.topics.prefix."}
 )
 
 // IgnoredKeys are settings of every database source that existing configurations hold
@@ -156,6 +174,12 @@ var IgnoredKeys = map[string]string{
 	KeyTransactionMetadataFactory.Name:                         "Java classes cannot run here",
 	KeyInternalSnapshotScanAllColumnsForce.Name:                "Java's query of changed columns",
 	KeyTopicNamingStrategy.Name:                                "there is one strategy, Debezium's default",
+	KeySnapshotMaxThreadsMultiplier.Name:                       "a snapshot reads with one connection",
+	KeyIncrementalSnapshotWatermarkingStrategy.Name:            "there are no incremental snapshots without signals",
+	KeyIncrementalSnapshotChunkSize.Name:                       "there are no incremental snapshots without signals",
+	KeySignalPollInterval.Name:                                 "there are no signals",
+	KeyNotificationSinkTopicName.Name:                          "there are no notifications",
+	KeyReadOnly.Name:                                           "signals alone would write to the database",
 	"sourceinfo.struct.maker":                                  "Java classes cannot run here",
 	"topic.cache.size":                                         "names are kept with their tables",
 	"queue.provider.type":                                      "the queue is in memory",

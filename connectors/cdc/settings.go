@@ -3,7 +3,6 @@ package cdc
 import (
 	"fmt"
 	"regexp"
-	"strings"
 
 	"millrace/connectors"
 	"millrace/schema/config"
@@ -34,18 +33,6 @@ func Missing(key string) *config.Error { return Invalid(key, "", "A value is req
 func Invalid(key, value, reason string) *config.Error {
 	return &config.Error{Key: key, Value: value, Reason: reason, Text: fmt.Sprintf("The '%s' value is invalid: %s", key, reason)}
 }
-
-// Exclusive reports two settings that do not go together.
-func Exclusive(v config.Values, include, exclude string) *config.Error {
-	if strings.TrimSpace(v.Raw[include]) != "" && strings.TrimSpace(v.Raw[exclude]) != "" {
-		return Invalid(exclude, v.Raw[exclude], fmt.Sprintf("\"%s\" is already specified; give one of the two", include))
-	}
-	return nil
-}
-
-// Patterned reads a setting that holds a list of regular expressions: from its text
-// and not from the list, since commas may be escaped.
-func Patterned(v config.Values, key string) (Patterns, error) { return ParsePatterns(v.Raw[key]) }
 
 // Retries is errors.max.retries: how many automatic restarts in a row there are of a task that
 // fails for reasons that may pass; negative: any number.

@@ -67,8 +67,7 @@ var (
 		Doc: "Rows of one fetch. A snapshot's rows are read as the server sends them here."}
 	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.OneThread,
 		Doc: "Connections that read a snapshot side by side."}
-	keySnapshotMaxThreadsMultiplier = config.Key[int32]{Name: "snapshot.max.threads.multiplier", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short,
-		Doc: "Parts of a table per such connection."}
+	keySnapshotMaxThreadsMultiplier     = cdc.KeySnapshotMaxThreadsMultiplier
 	keyLegacySnapshotMaxThreads         = cdc.KeyLegacySnapshotMaxThreads
 	keyInternalLegacySnapshotMaxThreads = config.Key[bool]{Name: "internal.legacy.snapshot.max.threads", Importance: config.Low, Group: groupConnector, Order: 14, Width: config.Short,
 		Doc: "Java's older way of sharing a snapshot out among threads."}
@@ -125,8 +124,7 @@ var (
 		Doc: "The server's net_read_timeout of that connection, in seconds; 0: the server's own value."}
 	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: supportedSnapshotMode, Recommend: cdc.Recommend(snapshotModes...),
 		Doc: "initial reads definitions and rows once, before the changes; no_data definitions only; always reads all at each start; initial_only stops behind the rows; when_needed reads anew when the stored position is no longer in the server's logs; recovery rebuilds a lost schema history from the definitions as they are now; configuration_based does what snapshot.mode.configuration.based.* say."}
-	keySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"select_all"}, "custom"), Recommend: cdc.Recommend("select_all"),
-		Doc: "How the snapshot's queries are made: select_all."}
+	keySnapshotQueryMode           = cdc.KeySnapshotQueryMode
 	keySnapshotQueryModeCustomName = cdc.KeySnapshotQueryModeCustomName
 	keyBigintUnsignedHandlingMode  = config.Key[string]{Name: "bigint.unsigned.handling.mode", Default: "long", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf("long", "precise", "string"), Recommend: cdc.Recommend("long", "precise"),
 		Doc: "How BIGINT UNSIGNED is sent: long (values above 9223372036854775807 come out negative), precise (Decimal) or string."}
@@ -152,24 +150,19 @@ var (
 		Doc: "Keep the definitions of captured tables alone. A table that is captured later then needs a new snapshot."}
 	keySchemaHistoryCapturedDatabases = config.Key[bool]{Name: "schema.history.internal.store.only.captured.databases.ddl", Importance: config.Low, Group: groupHistory, Width: config.Short,
 		Doc: "Keep the definitions of the tables of captured databases alone."}
-	keyConverters            = cdc.KeyConverters
-	keyPostProcessors        = cdc.KeyPostProcessors
-	keyTombstonesOnDelete    = cdc.KeyTombstonesOnDelete
-	keyHeartbeatInterval     = cdc.KeyHeartbeatInterval
-	keyHeartbeatTopicsPrefix = cdc.KeyHeartbeatTopicsPrefix
-	keySignalDataCollection  = config.Key[[]string]{Name: "signal.data.collection", Importance: config.Medium, Group: groupEvents, Width: config.MediumW, Check: cdc.NoList("signals"),
-		Doc: "Table in which rows ask for actions, such as an incremental snapshot."}
-	keySignalPollInterval = config.Key[int64]{Name: "signal.poll.interval.ms", Default: 5000, Importance: config.Medium, Group: groupEvents, Width: config.Short,
-		Doc: "How often to look for signals."}
-	keySignalEnabledChannels = config.Key[[]string]{Name: "signal.enabled.channels", Default: []string{"source"}, Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.OnlySource,
-		Doc: "Where signals come from."}
+	keyConverters                  = cdc.KeyConverters
+	keyPostProcessors              = cdc.KeyPostProcessors
+	keyTombstonesOnDelete          = cdc.KeyTombstonesOnDelete
+	keyHeartbeatInterval           = cdc.KeyHeartbeatInterval
+	keyHeartbeatTopicsPrefix       = cdc.KeyHeartbeatTopicsPrefix
+	keySignalDataCollection        = cdc.KeySignalDataCollection
+	keySignalPollInterval          = cdc.KeySignalPollInterval
+	keySignalEnabledChannels       = cdc.KeySignalEnabledChannels
 	keyTopicNamingStrategy         = cdc.KeyTopicNamingStrategy
-	keyNotificationEnabledChannels = config.Key[[]string]{Name: "notification.enabled.channels", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.NoList("notifications"),
-		Doc: "Where notifications about snapshots go."}
-	keyNotificationSinkTopicName = config.Key[string]{Name: "notification.sink.topic.name", Importance: config.High, Group: groupEvents, Width: config.Long,
-		Doc: "Topic of the channel sink."}
-	keyTransactionMetadataFactory = cdc.KeyTransactionMetadataFactory
-	keyCustomMetricTags           = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+	keyNotificationEnabledChannels = cdc.KeyNotificationEnabledChannels
+	keyNotificationSinkTopicName   = cdc.KeyNotificationSinkTopicName
+	keyTransactionMetadataFactory  = cdc.KeyTransactionMetadataFactory
+	keyCustomMetricTags            = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
 		Doc: "Tags of JMX names."}
 	keyColumnIncludeList                = cdc.KeyColumnIncludeList
 	keyColumnExcludeList                = cdc.KeyColumnExcludeList

@@ -96,8 +96,7 @@ var (
 		Doc: "Rows of one fetch. A snapshot streams with COPY here."}
 	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast[int32](1),
 		Doc: "Connections that read a snapshot side by side. There is one here, whatever this says."}
-	keySnapshotMaxThreadsMultiplier = config.Key[int32]{Name: "snapshot.max.threads.multiplier", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short,
-		Doc: "Parts of a table per such connection."}
+	keySnapshotMaxThreadsMultiplier               = cdc.KeySnapshotMaxThreadsMultiplier
 	keyLegacySnapshotMaxThreads                   = cdc.KeyLegacySnapshotMaxThreads
 	keyInternalLegacySnapshotMaxThreads           = cdc.KeyInternalLegacySnapshotMaxThreads
 	keySnapshotModeCustomName                     = cdc.KeySnapshotModeCustomName
@@ -145,8 +144,7 @@ var (
 		Doc: "When the captured rows themselves are read: initial, once, before the changes; initial_only, once, and then no changes; always, at every start; no_data (older: never, schema_only), not at all; when_needed, as initial, and again when the slot no longer has what the stored position needs; configuration_based, as the switches snapshot.mode.configuration.based.… say."}
 	keySnapshotIsolationMode = config.Key[string]{Name: "snapshot.isolation.mode", Default: "serializable", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf("serializable", "repeatable_read", "read_committed", "read_uncommitted"), Recommend: cdc.Recommend("serializable", "repeatable_read", "read_committed", "read_uncommitted"),
 		Doc: "Isolation of the snapshot's transaction. serializable and repeatable_read: all tables stand exactly where the slot begins (which the server gives to repeatable-read transactions; without a stream behind it, serializable is one). read_committed and read_uncommitted: each table stands where its reading begins, and what changed since the slot's beginning is sent again behind it; so no old row versions are kept for as long as the whole snapshot takes."}
-	keySnapshotQueryMode = config.Key[string]{Name: "snapshot.query.mode", Default: "select_all", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"select_all"}, "custom"), Recommend: cdc.Recommend("select_all"),
-		Doc: "How the snapshot's queries are made: select_all."}
+	keySnapshotQueryMode             = cdc.KeySnapshotQueryMode
 	keySnapshotQueryModeCustomName   = cdc.KeySnapshotQueryModeCustomName
 	keySnapshotLockingModeCustomName = config.Key[string]{Name: "snapshot.locking.mode.custom.name", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
 		Doc: "Name of a Java class that locks."}
@@ -173,22 +171,17 @@ var (
 	keyConverters     = cdc.KeyConverters
 	keyPostProcessors = config.Key[[]string]{Name: "post.processors", NullDefault: true, As: config.StringType, Importance: config.Low, Group: groupEvents, Width: config.MediumW,
 		Doc: "Names of post processors; <name>.type says which. io.debezium.processors.reselect.ReselectColumnsPostProcessor reads large values that the server did not send, and nulls, from the table; others are Java's and refused."}
-	keyTombstonesOnDelete    = cdc.KeyTombstonesOnDelete
-	keyHeartbeatInterval     = cdc.KeyHeartbeatInterval
-	keyHeartbeatTopicsPrefix = cdc.KeyHeartbeatTopicsPrefix
-	keySignalDataCollection  = config.Key[[]string]{Name: "signal.data.collection", Importance: config.Medium, Group: groupEvents, Width: config.MediumW, Check: cdc.NoList("signals"),
-		Doc: "Table in which rows ask for actions, such as an incremental snapshot."}
-	keySignalPollInterval = config.Key[int64]{Name: "signal.poll.interval.ms", Default: 5000, Importance: config.Medium, Group: groupEvents, Width: config.Short,
-		Doc: "How often to look for signals."}
-	keySignalEnabledChannels = config.Key[[]string]{Name: "signal.enabled.channels", Default: []string{"source"}, Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.OnlySource,
-		Doc: "Where signals come from."}
+	keyTombstonesOnDelete          = cdc.KeyTombstonesOnDelete
+	keyHeartbeatInterval           = cdc.KeyHeartbeatInterval
+	keyHeartbeatTopicsPrefix       = cdc.KeyHeartbeatTopicsPrefix
+	keySignalDataCollection        = cdc.KeySignalDataCollection
+	keySignalPollInterval          = cdc.KeySignalPollInterval
+	keySignalEnabledChannels       = cdc.KeySignalEnabledChannels
 	keyTopicNamingStrategy         = cdc.KeyTopicNamingStrategy
-	keyNotificationEnabledChannels = config.Key[[]string]{Name: "notification.enabled.channels", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.NoList("notifications"),
-		Doc: "Where notifications about snapshots go."}
-	keyNotificationSinkTopicName = config.Key[string]{Name: "notification.sink.topic.name", Importance: config.High, Group: groupEvents, Width: config.Long,
-		Doc: "Topic of the channel sink."}
-	keyTransactionMetadataFactory = cdc.KeyTransactionMetadataFactory
-	keyCustomMetricTags           = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW, Check: func(l []string) error { _, err := cdc.ParseTags(l); return err },
+	keyNotificationEnabledChannels = cdc.KeyNotificationEnabledChannels
+	keyNotificationSinkTopicName   = cdc.KeyNotificationSinkTopicName
+	keyTransactionMetadataFactory  = cdc.KeyTransactionMetadataFactory
+	keyCustomMetricTags            = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW, Check: func(l []string) error { _, err := cdc.ParseTags(l); return err },
 		Doc: "Further labels of this connector's metrics debezium_metrics_…: name=value,name=value."}
 	keyColumnIncludeList  = cdc.KeyColumnIncludeList
 	keyColumnExcludeList  = cdc.KeyColumnExcludeList

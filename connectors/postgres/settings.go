@@ -3,24 +3,21 @@ package postgres
 import (
 	"encoding/hex"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"millrace/connectors"
 	"millrace/connectors/cdc"
 	"millrace/schema/config"
-	"millrace/schema/envelope"
 )
 
 // Settings that Debezium accepts but does not list.
 var (
-	keyReadOnly       = config.Key[bool]{Name: "read.only", Internal: true, Doc: "Write nothing to the database. Only signals would."}
-	keyTopicDelimiter = config.Key[string]{Name: "topic.delimiter", Default: ".", Internal: true, Doc: "Stands between the parts of a topic's name.", Check: config.NonEmpty}
-	keyFieldAdjust    = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: config.OneOf(envelope.AdjustModes...)}
+	keyReadOnly       = cdc.KeyReadOnly
+	keyTopicDelimiter = cdc.KeyTopicDelimiter
+	keyFieldAdjust    = cdc.KeyFieldAdjust
 	keyMoneyDigits    = config.Key[int32]{Name: "money.fraction.digits", Default: 2, Internal: true, Doc: "Digits behind the point of MONEY.", Check: config.Between[int32](0, 18)}
 	keyOffsetMismatch = config.Key[string]{Name: "offset.mismatch.strategy", Default: "fail", Internal: true, Doc: "What to do when the slot is ahead of the stored position, so that changes between them are gone: fail, trust_offset (the same), no_validation, trust_slot and trust_greater_lsn (go on behind the gap, with a warning).", Check: config.OneOf("fail", "no_validation", "trust_offset", "trust_slot", "trust_greater_lsn")}
 	keySkipUnchanged  = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs REPLICA IDENTITY FULL."}
@@ -31,7 +28,7 @@ var (
 	keyRetainAction = config.Key[string]{Name: "slot.retained.wal.action", Default: retainWarn, Internal: true, Check: config.OneOf(retainWarn, retainFail, retainDrop),
 		Doc: "What is done at that limit when a task does not get away from it: warn logs; fail stops the task; drop stops it and drops the slot, so that the server's disk is safe and a new snapshot is needed."}
 	keyTopicTransaction = config.Key[string]{Name: "topic.transaction", Default: "transaction", Internal: true, Doc: "Last part of the name of the topic that provide.transaction.metadata fills.", Check: config.NonEmpty}
-	keyHeartbeatPrefix2 = config.Key[string]{Name: "topic.heartbeat.prefix", Internal: true, Doc: "Older name of heartbeat.topics.prefix."}
+	keyHeartbeatPrefix2 = cdc.KeyHeartbeatPrefix2
 
 	internalKeys = []config.Field{keyReadOnly, keyTopicDelimiter, keyFieldAdjust, keyMoneyDigits, keyOffsetMismatch, keySkipUnchanged, keyTopicTransaction, keyHeartbeatPrefix2, keyWatchInterval, keyRetainLimit, keyRetainAction}
 )
@@ -44,14 +41,9 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	keyLsnFlushTimeoutAction.Name:                               "confirming a position never blocks",
 	keySnapshotFetchSize.Name:                                   "a snapshot streams with COPY, in memory that does not depend on it",
 	keySnapshotMaxThreads.Name:                                  "a snapshot reads one table after the other with one connection",
-	keySnapshotMaxThreadsMultiplier.Name:                        "a snapshot reads with one connection",
 	keySnapshotLockingModeCustomName.Name:                       "Java classes cannot run here",
 	keySnapshotModeConfigurationBasedSnapshotSchema.Name:        "the shapes of tables are read whenever they are needed",
 	keySnapshotModeConfigurationBasedSnapshotOnSchemaError.Name: "there is no history of schemas that could be wrong: the stream announces the shapes of tables",
-	keyIncrementalSnapshotWatermarkingStrategy.Name:             "there are no incremental snapshots without signals",
-	keyIncrementalSnapshotChunkSize.Name:                        "there are no incremental snapshots without signals",
-	keySignalPollInterval.Name:                                  "there are no signals",
-	keyNotificationSinkTopicName.Name:                           "there are no notifications",
 	keyInternalLogPositionCheckEnable.Name:                      "the slot's position is always checked",
 	keySchemaRefreshMode.Name:                                   "a table's shape is the one that the stream announces",
 
@@ -62,7 +54,6 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	"signal.kafka.*":                         "there are no signals",
 	"signal.consumer.*":                      "there are no signals",
 	"signal.file":                            "there are no signals",
-	keyReadOnly.Name:                         "signals alone would write to the database",
 	"event.converting.failure.handling.mode": "event.processing.failure.handling.mode says it",
 })
 
@@ -231,23 +222,11 @@ func (s *settings) String() string { return "settings of " + s.prefix }
 // parse reads a configuration and reports what is wrong with it beyond what each
 // key's own check finds, in Debezium's words where it has some.
 func parse(v config.Values) (*settings, []*config.Error) {
-	var errs []*config.Error
-	add := func(e *config.Error) {
-		if e != nil {
-			errs = append(errs, e)
-		}
-	}
-	require := func(k config.Key[string]) string {
-		s := k.Get(v)
-		if s == "" {
-			add(cdc.Missing(k.Name))
-		}
-		return s
-	}
-	add(cdc.CheckPrefix(keyTopicPrefix, v))
+	r := &cdc.Reading{Values: v}
+	r.Add(cdc.CheckPrefix(keyTopicPrefix, v))
 	s := &settings{
-		prefix: keyTopicPrefix.Get(v), host: require(keyDatabaseHostname), port: int(keyDatabasePort.Get(v)),
-		user: require(keyDatabaseUser), password: keyDatabasePassword.Get(v), database: require(keyDatabaseDbname),
+		prefix: keyTopicPrefix.Get(v), host: r.Require(keyDatabaseHostname), port: int(keyDatabasePort.Get(v)),
+		user: r.Require(keyDatabaseUser), password: keyDatabasePassword.Get(v), database: r.Require(keyDatabaseDbname),
 		sslMode: strings.ToLower(keyDatabaseSslmode.Get(v)), sslCert: keyDatabaseSslcert.Get(v), sslKey: keyDatabaseSslkey.Get(v),
 		sslRootCert: keyDatabaseSslrootcert.Get(v), sslPassword: keyDatabaseSslpassword.Get(v), tcpKeepAlive: keyDatabaseTcpKeepAlive.Get(v),
 		initial: cdc.SplitStatements(keyDatabaseInitialStatements.Get(v)), queryTimeout: keyDatabaseQueryTimeout.Get(v),
@@ -268,39 +247,31 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		failure: strings.ToLower(keyEventProcessingFailureHandlingMode.Get(v)), maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)),
 		maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(keyErrorsMaxRetries.Get(v)),
 		xminEvery: keyXminFetchInterval.Get(v), heartbeat: keyHeartbeatInterval.Get(v), heartbeatAction: keyHeartbeatActionQuery.Get(v), checkTimeout: keyConnectionValidationTimeout.Get(v),
-		selects: map[string]string{}, statistics: keyStatisticsMetricsEnabled.Get(v),
+		statistics: keyStatisticsMetricsEnabled.Get(v),
 	}
 	if p := keyPluginName.Get(v); p != "pgoutput" && p != "decoderbufs" {
-		add(cdc.Invalid(keyPluginName.Name, p, "Value must be one of decoderbufs, pgoutput"))
+		r.Add(cdc.Invalid(keyPluginName.Name, p, "Value must be one of decoderbufs, pgoutput"))
 	}
 	if !slotName.MatchString(s.slot) {
-		add(cdc.Invalid(keySlotName.Name, s.slot, "Valid replication slot name must contain only digits, lowercase characters and underscores with length <= 63"))
+		r.Add(cdc.Invalid(keySlotName.Name, s.slot, "Valid replication slot name must contain only digits, lowercase characters and underscores with length <= 63"))
 	}
 	var err error
 	s.snapshot, err = cdc.ParseSnapshotMode(keySnapshotMode.Get(v), cdc.SnapshotFlags{Data: keySnapshotModeConfigurationBasedSnapshotData.Get(v),
 		Stream: keySnapshotModeConfigurationBasedStartStream.Get(v), OnDataError: keySnapshotModeConfigurationBasedSnapshotOnDataError.Get(v)}, noModes)
 	if err != nil {
-		add(&config.Error{Key: keySnapshotMode.Name, Value: keySnapshotMode.Get(v), Reason: err.Error()})
+		r.Add(&config.Error{Key: keySnapshotMode.Name, Value: keySnapshotMode.Get(v), Reason: err.Error()})
 	}
 	if s.publication == "" {
-		add(cdc.Missing(keyPublicationName.Name))
+		r.Add(cdc.Missing(keyPublicationName.Name))
 	}
-	if s.maxQueue <= s.maxBatch {
-		add(cdc.Invalid(keyMaxQueueSize.Name, strconv.Itoa(s.maxQueue), "Must be larger than the maximum batch size"))
-	}
+	r.Queue(s.maxQueue, s.maxBatch)
 	for _, pair := range [][2]string{
 		{keyTableIncludeList.Name, keyTableExcludeList.Name}, {keySchemaIncludeList.Name, keySchemaExcludeList.Name},
 		{keyColumnIncludeList.Name, keyColumnExcludeList.Name}, {keyMessagePrefixIncludeList.Name, keyMessagePrefixExcludeList.Name},
 	} {
-		add(cdc.Exclusive(v, pair[0], pair[1]))
+		r.Exclusive(pair[0], pair[1])
 	}
-	patterns := func(key string) cdc.Patterns {
-		p, err := cdc.Patterned(v, key)
-		if err != nil {
-			add(&config.Error{Key: key, Value: v.Raw[key], Reason: err.Error()})
-		}
-		return p
-	}
+	patterns := r.Patterns
 	s.tables = cdc.Tables{
 		Include: patterns(keyTableIncludeList.Name), Exclude: patterns(keyTableExcludeList.Name),
 		IncludeSchemas: patterns(keySchemaIncludeList.Name), ExcludeSchemas: patterns(keySchemaExcludeList.Name),
@@ -311,7 +282,7 @@ func parse(v config.Values) (*settings, []*config.Error) {
 	s.prefixInclude, s.prefixExclude = patterns(keyMessagePrefixIncludeList.Name), patterns(keyMessagePrefixExcludeList.Name)
 
 	reselect, bad := cdc.ParseReselect(keyPostProcessors.Get(v), v.Raw)
-	add(bad)
+	r.Add(bad)
 	s.reselect = reselect
 
 	// What follows was checked by the keys already, so it cannot fail.
@@ -321,38 +292,16 @@ func parse(v config.Values) (*settings, []*config.Error) {
 	s.keys, _ = cdc.ParseKeyColumns(keyMessageKeyColumns.Get(v))
 	s.skip, _ = cdc.ParseOperations(keySkippedOperations.Get(v))
 	s.placeholder, _ = placeholderBytes(keyUnavailableValuePlaceholder.Get(v))
-	s.naming = cdc.Naming{Prefix: s.prefix, Delimiter: keyTopicDelimiter.Get(v)}
-	s.naming.Schemas, _ = envelope.ParseAdjuster(keySchemaNameAdjustmentMode.Get(v))
-	s.naming.Fields, _ = envelope.ParseAdjuster(keyFieldAdjust.Get(v))
+	s.naming = r.Naming(s.prefix, keyTopicDelimiter.Get(v), keySchemaNameAdjustmentMode.Get(v), keyFieldAdjust.Get(v))
 	if keyProvideTransactionMetadata.Get(v) {
 		s.txTopic = s.naming.Topic(keyTopicTransaction.Get(v))
 	}
-	heartbeats := keyHeartbeatTopicsPrefix.Get(v)
-	if keyHeartbeatPrefix2.Has(v) && !keyHeartbeatTopicsPrefix.Has(v) {
-		heartbeats = keyHeartbeatPrefix2.Get(v)
-	}
-	s.heartbeatTopic = heartbeats + s.naming.Delimiter + s.prefix
+	s.heartbeatTopic = r.HeartbeatTopic(s.naming, keyHeartbeatTopicsPrefix.Get(v), keyHeartbeatPrefix2.Get(v))
 	if s.statusInterval <= 0 {
 		s.statusInterval = 10 * time.Second
 	}
-	for _, t := range cdc.SplitPatterns(keySnapshotSelectStatementOverrides.Get(v)) {
-		key := keySnapshotSelectStatementOverrides.Name + "." + t
-		if v.Raw[key] == "" {
-			add(&config.Error{Key: keySnapshotSelectStatementOverrides.Name, Value: t, Reason: fmt.Sprintf("there is no key %s with the table's SELECT", key)})
-		}
-		s.selects[t] = v.Raw[key]
-	}
-	for _, k := range slices.Sorted(maps.Keys(v.Raw)) {
-		if now := renamed[k]; now != "" {
-			add(&config.Error{Key: k, Value: v.Raw[k], Reason: fmt.Sprintf("this key is called %s now; rename it", now)})
-		}
-		if r, err := cdc.ParseTextRule(k, v.Raw[k]); err != nil {
-			add(&config.Error{Key: k, Value: v.Raw[k], Reason: err.Error()})
-		} else if r != nil {
-			s.texts = append(s.texts, *r)
-		}
-	}
-	return s, errs
+	s.selects, s.texts = r.Selects(keySnapshotSelectStatementOverrides.Get(v)), r.TextRules(renamed)
+	return s, r.Errs
 }
 
 var slotName = regexp.MustCompile(`^[a-z0-9_]{1,63}$`)
