@@ -3,6 +3,9 @@ package connectors
 import (
 	"context"
 	"fmt"
+	"maps"
+	"math/rand/v2"
+	"time"
 
 	"millrace/schema"
 	"millrace/schema/config"
@@ -26,6 +29,31 @@ type Sink interface {
 	// Tasks plans at most max tasks, one configuration each; mostly max copies, since
 	// partitions are shared out among tasks by their consumer group.
 	Tasks(ctx context.Context, max int) ([]map[string]string, error)
+}
+
+// Copies are the plans of n tasks with the connector's own settings: their consumer group shares partitions out among them.
+func Copies(v config.Values, n int) []map[string]string {
+	out := make([]map[string]string, n)
+	for i := range out {
+		out[i] = maps.Clone(v.Raw)
+	}
+	return out
+}
+
+// Backoff is how long to wait before an attempt is repeated, the first of them being 1: random up to a bound that begins with
+// first and doubles with each attempt up to most.
+func Backoff(first, most time.Duration, attempt int) time.Duration {
+	bound := first
+	for range attempt - 1 {
+		if bound *= 2; bound > most {
+			bound = most
+			break
+		}
+	}
+	if bound <= 0 {
+		return 0
+	}
+	return rand.N(bound)
 }
 
 // A TopicPartition is a partition of a topic of the log.

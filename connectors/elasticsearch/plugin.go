@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"strconv"
 	"strings"
@@ -56,11 +55,7 @@ func (s *sink) AlterOffsets(context.Context, map[connectors.TopicPartition]*int6
 
 // Tasks plans max copies: partitions are shared out among them.
 func (s *sink) Tasks(_ context.Context, max int) ([]map[string]string, error) {
-	out := make([]map[string]string, max)
-	for i := range out {
-		out[i] = maps.Clone(s.v.Raw)
-	}
-	return out, nil
+	return connectors.Copies(s.v, max), nil
 }
 
 // Validate implements connectors.Validator: do the keys fit together, does a server

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -110,19 +109,9 @@ func (t *task) moving() {
 	}
 }
 
-// backoff is random up to a bound that doubles with each attempt.
+// backoff is how long an attempt waits.
 func (t *task) backoff(attempt int) time.Duration {
-	bound := t.set.backoff
-	for range attempt - 1 {
-		if bound *= 2; bound > maxWait {
-			bound = maxWait
-			break
-		}
-	}
-	if bound <= 0 {
-		return 0
-	}
-	return rand.N(bound)
+	return connectors.Backoff(t.set.backoff, maxWait, attempt)
 }
 
 // sendOnce sends the job's first batch and takes out of it what needs nothing more.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"sync"
 	"syscall"
@@ -39,11 +38,7 @@ func newSink(cc connectors.Context, v config.Values) (connectors.Sink, error) {
 
 // Tasks plans max tasks with the connector's own settings, as Kafka does.
 func (s *sink) Tasks(_ context.Context, max int) ([]map[string]string, error) {
-	out := make([]map[string]string, max)
-	for i := range out {
-		out[i] = maps.Clone(s.v.Raw)
-	}
-	return out, nil
+	return connectors.Copies(s.v, max), nil
 }
 
 // Validate implements connectors.Validator: is the file one that may be written? Its

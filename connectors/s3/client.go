@@ -2,7 +2,6 @@ package s3
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -83,21 +82,11 @@ func newClient(ctx context.Context, cc connectors.Context, v config.Values) (*s3
 	}), nil
 }
 
-// backoff is random up to a bound that doubles with each attempt.
+// backoff is connectors.Backoff as the SDK asks for it.
 type backoff struct{ first time.Duration }
 
 func (b backoff) BackoffDelay(attempt int, _ error) (time.Duration, error) {
-	bound := b.first
-	for range attempt - 1 {
-		if bound *= 2; bound > maxBackoff {
-			bound = maxBackoff
-			break
-		}
-	}
-	if bound <= 0 {
-		return 0, nil
-	}
-	return rand.N(bound), nil
+	return connectors.Backoff(b.first, maxBackoff, attempt), nil
 }
 
 // unlimited is a rate limiter of retries that does not limit them.

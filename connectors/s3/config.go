@@ -199,17 +199,8 @@ func gzipLevel(v config.Values) int {
 // crossRules are the rules that bind several keys.
 func crossRules(v config.Values) []*config.Error {
 	errs := warehouse.Check(v, gzipLevel(v))
-	pair := func(user config.Key[string], pass config.Key[config.Password]) {
-		u, p := user.Get(v) != "", pass.Get(v).Reveal() != ""
-		if u && !p {
-			errs = append(errs, pass.Errorf(v, "%s is set and this is not; set both or neither", user.Name))
-		}
-		if p && !u {
-			errs = append(errs, user.Errorf(v, "%s is set and this is not; set both or neither", pass.Name))
-		}
-	}
-	pair(accessKey, secretKey)
-	pair(proxyUser, proxyPassword)
+	errs = append(errs, config.Login(v, accessKey, secretKey)...)
+	errs = append(errs, config.Login(v, proxyUser, proxyPassword)...)
 	if string(credentialsClass.Get(v)) == assumeRole && roleARN.Get(v) == "" {
 		errs = append(errs, roleARN.Errorf(v, "%s needs the role; give its ARN", credentialsClass.Name))
 	}

@@ -2,9 +2,7 @@ package s3
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -52,11 +50,7 @@ func (s *sink) AlterOffsets(context.Context, map[connectors.TopicPartition]*int6
 
 // Tasks plans max copies: partitions are shared out among them.
 func (s *sink) Tasks(_ context.Context, max int) ([]map[string]string, error) {
-	out := make([]map[string]string, max)
-	for i := range out {
-		out[i] = maps.Clone(s.v.Raw)
-	}
-	return out, nil
+	return connectors.Copies(s.v, max), nil
 }
 
 // Validate implements connectors.Validator: do the keys fit together, is the bucket there, may it be looked at?
@@ -71,20 +65,18 @@ func (s *sink) Validate(ctx context.Context) []*config.Error {
 	if err == nil {
 		return nil
 	}
-	bucket := bucketName.Get(s.v)
 	switch statusOf(err) {
 	case http.StatusNotFound:
 		return []*config.Error{bucketName.Errorf(s.v, "there is no such bucket; create it, or correct the name")}
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
-		return []*config.Error{region.Errorf(s.v, "bucket %q is in another region; correct it", bucket)}
+		return []*config.Error{region.Errorf(s.v, "bucket %q is in another region; correct it", bucketName.Get(s.v))}
 	case http.StatusForbidden: // it may write and not look
 		if accessKey.Get(s.v) == "" {
 			return nil
 		}
 	}
-	failed := failure(fmt.Sprintf("look at bucket %q", bucket), err)
+	failed := failure(fmt.Sprintf("look at bucket %q", bucketName.Get(s.v)), err)
 	f := connectors.FailureOf(failed)
-	key := func() *config.Error { return bucketName.Errorf(s.v, "%v", failed) }
 	switch {
 	case f == nil:
 	case f.Reason == &unauthorized || f.Reason == &noCredentials:
@@ -94,7 +86,7 @@ func (s *sink) Validate(ctx context.Context) []*config.Error {
 	case f.Reason == &unreachable:
 		return []*config.Error{region.Errorf(s.v, "%v", failed)}
 	}
-	return []*config.Error{key()}
+	return []*config.Error{bucketName.Errorf(s.v, "%v", failed)}
 }
 
 // task is a warehouse.Task that clears up behind those before it.
@@ -126,9 +118,6 @@ func (t *task) Open(ctx context.Context, parts []connectors.TopicPartition) (map
 	start, err := t.Task.Open(ctx, parts)
 	if err != nil {
 		return start, err
-	}
-	if t.t == nil {
-		return start, errors.New("the task has no bucket")
 	}
 	byTopic := map[string][]string{}
 	for _, tp := range parts {

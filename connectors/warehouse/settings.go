@@ -29,9 +29,9 @@ var (
 		Doc: "Files are finished by the clock, so often, counted from midnight in timezone, whether records come or not. Then a record may come twice after a failure. -1: never."}
 	rotateOnChange = config.Key[bool]{Name: "rotate.file.on.partition.change", Default: true, Importance: config.Low, Group: groupFiles,
 		Doc: "With rotate.interval.ms and folders by time: whether files are finished when a record belongs to a later folder than those before it. A late record never finishes any."}
-	rotateBytes = config.Key[int64]{Name: "rotate.size.bytes", Default: -1, Importance: config.Low, Group: groupFiles, Check: func(n int64) error { return atLeastOrOff(n) },
+	rotateBytes = config.Key[int64]{Name: "rotate.size.bytes", Default: -1, Importance: config.Low, Group: groupFiles, Check: config.AtLeastOneOrOff[int64],
 		Doc: "Files are finished when one has so many bytes before it is compressed. -1: never. A key of Millrace's own."}
-	maxOpen = config.Key[int32]{Name: "partitioner.max.open.files", Default: -1, Importance: config.Low, Group: groupFiles, Check: func(n int32) error { return atLeastOrOff(int64(n)) },
+	maxOpen = config.Key[int32]{Name: "partitioner.max.open.files", Default: -1, Importance: config.Low, Group: groupFiles, Check: config.AtLeastOneOrOff[int32],
 		Doc: "Files are finished when so many are open for a partition of a topic. -1: no bound; an open file takes some 32 KiB of memory, and what it holds beyond lies on disk."}
 	compatibility = config.Key[string]{Name: "schema.compatibility", Default: "NONE", Importance: config.High, Group: groupFiles, Check: config.OneOf("NONE", "BACKWARD", "FORWARD", "FULL"),
 		Doc: "What happens when records of a file have several schemas, where the format has one for a file. NONE: files are finished at each change. BACKWARD, FULL: older records are turned into the newest schema. FORWARD: newer ones into the oldest. Then schemas need versions."}
@@ -39,7 +39,12 @@ var (
 		Doc: "Folder above those of the topics; none where empty."}
 	padWidth = config.Key[int32]{Name: "filename.offset.zero.pad.width", Default: 10, Importance: config.Low, Group: groupFiles, Check: config.Between[int32](0, 20),
 		Doc: "Digits of offsets in names of files."}
-	dirDelim = config.Key[string]{Name: "directory.delim", Default: "/", Importance: config.Low, Group: groupFiles, Check: onlyDelim("/"),
+	dirDelim = config.Key[string]{Name: "directory.delim", Default: "/", Importance: config.Low, Group: groupFiles, Check: func(s string) error {
+		if s != "/" {
+			return errors.New("it is always / here; remove the key")
+		}
+		return nil
+	},
 		Doc: "What parts folders; it is / here."}
 	fileDelim = config.Key[string]{Name: "file.delim", Default: "+", Importance: config.Low, Group: groupFiles,
 		Check: func(s string) error {
@@ -97,22 +102,6 @@ func positiveOrOff(d time.Duration) error {
 	return nil
 }
 
-func atLeastOrOff(n int64) error {
-	if n != -1 && n < 1 {
-		return errors.New("it must be at least 1, or -1 for no bound")
-	}
-	return nil
-}
-
-func onlyDelim(only string) func(string) error {
-	return func(s string) error {
-		if s != only {
-			return fmt.Errorf("it is always %s here; remove the key", only)
-		}
-		return nil
-	}
-}
-
 // formatKind is Json, ByteArray or Avro.
 func formatKind(class string) (string, error) {
 	switch kind := classKind(class, "Format"); kind {
@@ -125,7 +114,7 @@ func formatKind(class string) (string, error) {
 }
 
 // newFormat makes the format of the settings. gzip compresses JSON and bytes as a whole, at that level; 0 does not.
-func newFormat(v config.Values, gzip int) (format, error) {
+func newFormat(v config.Values, gzip int) (format, *config.Error) {
 	kind, err := formatKind(string(formatClass.Get(v)))
 	if err != nil {
 		return nil, formatClass.Errorf(v, "%v", err)
@@ -188,19 +177,23 @@ func (s *set) base(topic string, partition int32) string {
 	return topic + s.delim + strconv.Itoa(int(partition)) + s.delim
 }
 
-// Check returns what is wrong with settings that each by itself are right.
-func Check(v config.Values, gzip int) (errs []*config.Error) {
-	_, errs = NewPartitioner(v)
-	if _, err := newFormat(v, gzip); err != nil {
-		var e *config.Error
-		if errors.As(err, &e) {
-			errs = append(errs, e)
-		}
+// Check returns what is wrong with settings that each by itself are right. gzip as in NewTask.
+func Check(v config.Values, gzip int) []*config.Error {
+	_, _, errs := build(v, gzip)
+	return errs
+}
+
+// build makes what the settings describe.
+func build(v config.Values, gzip int) (*Partitioner, format, []*config.Error) {
+	p, errs := NewPartitioner(v)
+	f, err := newFormat(v, gzip)
+	if err != nil {
+		errs = append(errs, err)
 	}
 	if rotateSchedule.Get(v) > 0 && timezoneKey.Get(v) == "" {
 		errs = append(errs, timezoneKey.Errorf(v, "%s counts from midnight there; give UTC, or a zone such as Europe/Berlin", rotateSchedule.Name))
 	}
-	return errs
+	return p, f, errs
 }
 
 // Deterministic reports whether the files of settings follow from the records alone: what is written again after a failure has

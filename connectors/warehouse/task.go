@@ -67,16 +67,9 @@ type Task struct {
 // NewTask makes a task. gzip is the level by which JSON and bytes are compressed as a whole, 0 for not at all; connect
 // reaches the target, when the first partition is opened.
 func NewTask(cc connectors.Context, v config.Values, gzip int, connect func(ctx context.Context) (Target, error)) (*Task, error) {
-	if errs := Check(v, gzip); len(errs) > 0 {
-		return nil, connectors.BadConfig(errs[0])
-	}
-	p, errs := NewPartitioner(v)
+	p, f, errs := build(v, gzip)
 	if len(errs) > 0 {
 		return nil, connectors.BadConfig(errs[0])
-	}
-	f, err := newFormat(v, gzip)
-	if err != nil {
-		return nil, connectors.BadConfig(err)
 	}
 	t := &Task{cc: cc, lg: cc.Log, set: newSet(v, p, f), parter: p, format: f, connect: connect, now: time.Now, parts: map[connectors.TopicPartition]*part{}}
 	t.cond = sync.NewCond(&t.mu)

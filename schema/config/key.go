@@ -375,6 +375,25 @@ func AtLeast[N Number](low N) func(N) error {
 	}
 }
 
+// AtLeastOneOrOff is a Check: the number is a bound of at least 1, or -1, which is none.
+func AtLeastOneOrOff[N int32 | int64](n N) error {
+	if n != -1 && n < 1 {
+		return fmt.Errorf("it must be at least 1, or -1 for no bound")
+	}
+	return nil
+}
+
+// Login returns what is wrong where of a user and a password only one is given.
+func Login(v Values, user Key[string], pass Key[Password]) []*Error {
+	switch u, p := user.Get(v) != "", pass.Get(v) != (Password{}); {
+	case u && !p:
+		return []*Error{pass.Errorf(v, "%s is set and this is not; set both or neither", user.Name)}
+	case p && !u:
+		return []*Error{user.Errorf(v, "%s is set and this is not; set both or neither", pass.Name)}
+	}
+	return nil
+}
+
 // Between makes a Check: the number is in [low, high].
 func Between[N Number](low, high N) func(N) error {
 	return func(n N) error {
