@@ -8,9 +8,8 @@ import (
 
 	"millrace/schema"
 	"millrace/schema/converters"
+	"millrace/schema/javatext"
 )
-
-const dayMillis = 86_400_000
 
 // An encoder turns values into JSON documents. It compiles each schema once and is
 // used by one goroutine.
@@ -196,7 +195,7 @@ func (e *encoder) append(dst []byte, n *node, v schema.Value) ([]byte, error) {
 		}
 		return append(dst, ']'), nil
 	case schema.Date:
-		return strconv.AppendInt(dst, v.Int()*dayMillis, 10), nil
+		return strconv.AppendInt(dst, v.Int()*javatext.MillisPerDay, 10), nil
 	}
 	return converters.AppendJSONScalar(dst, v), nil
 }

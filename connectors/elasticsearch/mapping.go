@@ -3,6 +3,7 @@ package elasticsearch
 import (
 	"millrace/schema"
 	"millrace/schema/converters"
+	"millrace/schema/javatext"
 )
 
 // appendMapping appends the mapping of a schema: {"properties":{…}} of a struct.
@@ -40,7 +41,7 @@ func appendMapping(dst []byte, s *schema.Schema, compact bool) []byte {
 	if def, ok := s.Default(); ok {
 		dst = append(dst, `,"null_value":`...)
 		if def.Kind() == schema.Date {
-			def = schema.Int64Value(def.Int() * dayMillis)
+			def = schema.Int64Value(def.Int() * javatext.MillisPerDay)
 		}
 		dst = converters.AppendJSONScalar(dst, def)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/schema/javatext"
 )
 
 // testdata/joda.tsv is what Joda-Time 2.12.7 made of patterns, times and zones, and how Confluent's time partitioner rounds
@@ -27,7 +29,7 @@ func TestPathFormatsAreJodas(t *testing.T) {
 				t.Fatal(err)
 			}
 			ms, _ := strconv.ParseInt(c[3], 10, 64)
-			if ms < dayMillis { // Java's division rounds up before 1970, which makes two folders one
+			if ms < javatext.MillisPerDay { // Java's division rounds up before 1970, which makes two folders one
 				continue
 			}
 			want, _ := strconv.ParseInt(c[4], 10, 64)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"millrace/schema"
+	"millrace/schema/javatext"
 )
 
 // An extractor tells what time a record has, in milliseconds since the epoch. An error is a data error of the record.
@@ -36,15 +37,15 @@ func fieldTime(f fieldPath) extractor {
 		case schema.Timestamp:
 			return v.Int(), nil
 		case schema.Date:
-			return v.Int() * dayMillis, nil
+			return v.Int() * javatext.MillisPerDay, nil
 		case schema.Int8, schema.Int16, schema.Int32, schema.Int64:
 			switch name {
 			case "io.debezium.time.Date":
-				return v.Int() * dayMillis, nil
+				return v.Int() * javatext.MillisPerDay, nil
 			case "io.debezium.time.MicroTimestamp", "org.apache.kafka.connect.data.MicroTimestamp":
-				return floorDiv(v.Int(), 1000), nil
+				return javatext.FloorDiv(v.Int(), 1000), nil
 			case "io.debezium.time.NanoTimestamp":
-				return floorDiv(v.Int(), 1_000_000), nil
+				return javatext.FloorDiv(v.Int(), 1_000_000), nil
 			case "io.debezium.time.Time", "io.debezium.time.MicroTime", "io.debezium.time.NanoTime", "io.debezium.time.MicroDuration":
 				return 0, &schema.DataError{Path: f.text, Reason: "a time of day is no point in time; name another field in timestamp.field"}
 			}
@@ -60,16 +61,6 @@ func fieldTime(f fieldPath) extractor {
 		}
 		return 0, &schema.DataError{Path: f.text, Reason: fmt.Sprintf("%v is no time; a timestamp, milliseconds or an ISO 8601 text is taken", v.Kind())}
 	}
-}
-
-const dayMillis = 86_400_000
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }
 
 // isoForms are the forms of ISO 8601 that are taken, without their zone. A fraction of a second may follow the seconds, with a
@@ -104,7 +95,7 @@ func parseISO(text string) (ms int64, ok bool) {
 func floorTime(ms, step int64, zone *time.Location) int64 {
 	_, off := time.UnixMilli(ms).In(zone).Zone()
 	local := ms + int64(off)*1000
-	local = floorDiv(local, step) * step
+	local = javatext.FloorDiv(local, step) * step
 	return toUTC(local, zone)
 }
 
@@ -115,7 +106,7 @@ func toUTC(local int64, zone *time.Location) int64 {
 		_, off := time.UnixMilli(ms).In(zone).Zone()
 		return int64(off) * 1000
 	}
-	before, after := offset(local-dayMillis), offset(local+dayMillis)
+	before, after := offset(local-javatext.MillisPerDay), offset(local+javatext.MillisPerDay)
 	if at := local - before; offset(at) == before {
 		return at
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"millrace/schema"
+	"millrace/schema/javatext"
 )
 
 // Transaction is the schema of the block that places an event in its transaction.
@@ -105,18 +106,10 @@ type Moment struct{ Millis, Micros, Nanos schema.Value }
 // MomentOf is t with nanoseconds, as the connector's own clock gives it.
 func MomentOf(t time.Time) Moment {
 	n := t.UnixNano()
-	return Moment{schema.Int64Value(floorDiv(n, 1e6)), schema.Int64Value(floorDiv(n, 1e3)), schema.Int64Value(n)}
+	return Moment{schema.Int64Value(javatext.FloorDiv(n, 1e6)), schema.Int64Value(javatext.FloorDiv(n, 1e3)), schema.Int64Value(n)}
 }
 
 // MomentOfMicros is a database's time in microseconds since the epoch.
 func MomentOfMicros(us int64) Moment {
-	return Moment{schema.Int64Value(floorDiv(us, 1000)), schema.Int64Value(us), schema.Int64Value(us * 1000)}
-}
-
-func floorDiv(n, d int64) int64 {
-	q := n / d
-	if n%d < 0 {
-		q--
-	}
-	return q
+	return Moment{schema.Int64Value(javatext.FloorDiv(us, 1000)), schema.Int64Value(us), schema.Int64Value(us * 1000)}
 }

@@ -15,7 +15,7 @@ const (
 // proleptic Gregorian calendar. Year 0 is 1 BC.
 func Civil(days int64) (year int64, month, day int) {
 	z := days + 719_468 // since 0000-03-01
-	era := floorDiv(z, 146_097)
+	era := FloorDiv(z, 146_097)
 	doe := z - era*146_097
 	yoe := (doe - doe/1460 + doe/36_524 - doe/146_096) / 365
 	doy := doe - (365*yoe + yoe/4 - yoe/100)
@@ -35,7 +35,7 @@ func Days(year int64, month, day int) int64 {
 		year--
 		month += 12
 	}
-	era := floorDiv(year, 400)
+	era := FloorDiv(year, 400)
 	yoe := year - era*400
 	doy := int64((153*(month-3)+2)/5 + day - 1)
 	return era*146_097 + yoe*365 + yoe/4 - yoe/100 + doy - 719_468
@@ -44,7 +44,7 @@ func Days(year int64, month, day int) int64 {
 // julian is Civil in the Julian calendar.
 func julian(days int64) (year int64, month, day int) {
 	z := days + 719_470 // since 0000-03-01 of the Julian calendar
-	era := floorDiv(z, 1461)
+	era := FloorDiv(z, 1461)
 	doe := z - era*1461
 	yoe := min(doe/365, 3)
 	doy := doe - 365*yoe
@@ -64,7 +64,7 @@ func julianDays(year int64, month, day int) int64 {
 		month += 12
 	}
 	doy := int64((153*(month-3)+2)/5 + day - 1)
-	era := floorDiv(year, 4)
+	era := FloorDiv(year, 4)
 	return era*1461 + (year-era*4)*365 + doy - 719_470
 }
 
@@ -76,7 +76,8 @@ func CalendarDate(days int64) (year int64, month, day int) {
 	return Civil(days)
 }
 
-func floorDiv(a, b int64) int64 {
+// FloorDiv is a / b, rounded down, as Java's Math.floorDiv.
+func FloorDiv(a, b int64) int64 {
 	q := a / b
 	if a%b != 0 && (a < 0) != (b < 0) {
 		q--
@@ -86,7 +87,7 @@ func floorDiv(a, b int64) int64 {
 
 // SplitMillis is a moment's day since 1970-01-01 and millisecond of the day.
 func SplitMillis(ms int64) (day, ofDay int64) {
-	day = floorDiv(ms, MillisPerDay)
+	day = FloorDiv(ms, MillisPerDay)
 	return day, ms - day*MillisPerDay
 }
 
@@ -196,7 +197,7 @@ func AppendDateString(dst []byte, ms int64) []byte {
 	if y <= 0 {
 		y = 1 - y
 	}
-	dst = append(dst, weekdays[day-floorDiv(day, 7)*7]...)
+	dst = append(dst, weekdays[day-FloorDiv(day, 7)*7]...)
 	dst = append(append(append(dst, ' '), months[m-1]...), ' ')
 	dst = append(pad(dst, int64(d), 2), ' ')
 	dst = append(pad(dst, ofDay/3_600_000, 2), ':')

@@ -110,7 +110,7 @@ var (
 )
 
 // weekday is 0 for Sunday.
-func weekday(day int64) int64 { return day + 4 - floorDiv(day+4, 7)*7 }
+func weekday(day int64) int64 { return day + 4 - FloorDiv(day+4, 7)*7 }
 
 // calendarDays is the day of a date in Java's calendar.
 func calendarDays(year int64, month, day int) int64 {

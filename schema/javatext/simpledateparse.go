@@ -232,8 +232,8 @@ func (d *dateFields) millis() int64 {
 		year = 1 - year
 	}
 	month := or(d.month, 1) - 1
-	year += floorDiv(month, 12)
-	month -= floorDiv(month, 12) * 12
+	year += FloorDiv(month, 12)
+	month -= FloorDiv(month, 12) * 12
 	day := calendarDays(year, int(month)+1, 1) + or(d.day, 1) - 1
 	if d.dayOfYear != nil && d.day == nil && d.month == nil {
 		day = calendarDays(year, 1, 1) + *d.dayOfYear - 1

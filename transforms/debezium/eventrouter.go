@@ -275,9 +275,9 @@ func (t *eventRouter) time(row schema.Value, event envelope.View) (int64, error)
 	case envelope.TimestampName, "org.apache.kafka.connect.data.Timestamp":
 		return c.v.Int(), nil
 	case envelope.MicroTimestampName:
-		return floorDiv(c.v.Int(), 1000), nil
+		return javatext.FloorDiv(c.v.Int(), 1000), nil
 	case envelope.NanoTimestampName:
-		return floorDiv(c.v.Int(), 1_000_000), nil
+		return javatext.FloorDiv(c.v.Int(), 1_000_000), nil
 	case "":
 		if c.s == nil && c.v.Kind() == schema.Int64 {
 			return c.v.Int(), nil // without a schema it is taken for milliseconds
@@ -291,14 +291,6 @@ func orText(s, other string) string {
 		return other
 	}
 	return s
-}
-
-func floorDiv(a, b int64) int64 {
-	q := a / b
-	if a%b < 0 {
-		q--
-	}
-	return q
 }
 
 func (t *eventRouter) topic(by string) (string, error) {

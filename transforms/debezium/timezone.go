@@ -10,6 +10,7 @@ import (
 	"millrace/schema"
 	"millrace/schema/config"
 	"millrace/schema/envelope"
+	"millrace/schema/javatext"
 	"millrace/schema/plugin"
 	"millrace/transforms"
 )
@@ -333,9 +334,9 @@ func (t *timezone) convert(v schema.Value, kind zoneKind, moment bool) (schema.V
 	unit := map[zoneKind]int64{zoneMillis: 1000, zoneConnect: 1000, zoneMicros: 1_000_000, zoneNanos: 1_000_000_000}[kind]
 	n := v.Int()
 	if moment { // of the source block: a moment, told in the zone
-		n += t.offsetAt(floorDiv(n, unit)) * unit
+		n += t.offsetAt(javatext.FloorDiv(n, unit)) * unit
 	} else { // a local time: the moment at which the zone's clocks show it
-		n -= t.offsetOfLocal(floorDiv(n, unit)) * unit
+		n -= t.offsetOfLocal(javatext.FloorDiv(n, unit)) * unit
 	}
 	if kind == zoneConnect {
 		return schema.TimestampValue(n), nil
