@@ -253,6 +253,22 @@ func (c *call) number() (int, error) {
 	return rules.ParseVersion(v)
 }
 
+// subjectVersion is the path's subject and version.
+func (c *call) subjectVersion() (subject string, version int, err error) {
+	if subject, err = c.subject(); err == nil {
+		version, err = c.number()
+	}
+	return subject, version, err
+}
+
+// subjectBody is the path's subject and what the request brings for it.
+func subjectBody[T any](c *call) (subject string, body *T, err error) {
+	if subject, err = c.subject(); err == nil {
+		body, err = decode[T](c)
+	}
+	return subject, body, err
+}
+
 // id is the path's id.
 func (c *call) id() (int32, error) {
 	id, err := strconv.ParseInt(chi.URLParam(c.Request, "id"), 10, 32)

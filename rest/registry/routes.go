@@ -27,11 +27,7 @@ func (s *Server) subjects(c *call) (any, error) {
 }
 
 func (s *Server) lookUp(c *call) (any, error) {
-	name, err := c.subject()
-	if err != nil {
-		return nil, err
-	}
-	q, err := decode[rules.Request](c)
+	name, q, err := subjectBody[rules.Request](c)
 	if err != nil {
 		return nil, err
 	}
@@ -90,11 +86,7 @@ func (s *Server) versions(c *call) (any, error) {
 }
 
 func (s *Server) register(c *call) (any, error) {
-	name, err := c.subject()
-	if err != nil {
-		return nil, err
-	}
-	q, err := decode[rules.Request](c)
+	name, q, err := subjectBody[rules.Request](c)
 	if err != nil {
 		return nil, err
 	}
@@ -123,11 +115,7 @@ func (s *Server) registered(c *call, e rules.Entry) (any, error) {
 
 // found is a version of the path.
 func (s *Server) found(c *call) (e rules.Entry, err error) {
-	name, err := c.subject()
-	if err != nil {
-		return e, err
-	}
-	n, err := c.number()
+	name, n, err := c.subjectVersion()
 	if err != nil {
 		return e, err
 	}
@@ -163,11 +151,7 @@ func (s *Server) versionText(c *call) (any, error) {
 }
 
 func (s *Server) referencedBy(c *call) (any, error) {
-	name, err := c.subject()
-	if err != nil {
-		return nil, err
-	}
-	n, err := c.number()
+	name, n, err := c.subjectVersion()
 	if err != nil {
 		return nil, err
 	}
@@ -179,11 +163,7 @@ func (s *Server) referencedBy(c *call) (any, error) {
 }
 
 func (s *Server) deleteVersion(c *call) (any, error) {
-	name, err := c.subject()
-	if err != nil {
-		return nil, err
-	}
-	n, err := c.number()
+	name, n, err := c.subjectVersion()
 	if err != nil {
 		return nil, err
 	}
@@ -191,11 +171,7 @@ func (s *Server) deleteVersion(c *call) (any, error) {
 }
 
 func (s *Server) tag(c *call) (any, error) {
-	name, err := c.subject()
-	if err != nil {
-		return nil, err
-	}
-	n, err := c.number()
+	name, n, err := c.subjectVersion()
 	if err != nil {
 		return nil, err
 	}
@@ -295,11 +271,7 @@ func (s *Server) config(c *call) (any, error) {
 }
 
 func (s *Server) putConfig(c *call) (any, error) {
-	name, err := c.subject()
-	if err != nil {
-		return nil, err
-	}
-	change, err := decode[rules.ConfigChange](c)
+	name, change, err := subjectBody[rules.ConfigChange](c)
 	if err != nil {
 		return nil, err
 	}
@@ -332,11 +304,7 @@ func (s *Server) mode(c *call) (any, error) {
 }
 
 func (s *Server) putMode(c *call) (any, error) {
-	name, err := c.subject()
-	if err != nil {
-		return nil, err
-	}
-	q, err := decode[modeBody](c)
+	name, q, err := subjectBody[modeBody](c)
 	if err != nil {
 		return nil, err
 	}
