@@ -83,7 +83,7 @@ func TestCharsetsAgree(t *testing.T) {
 			d.exec(fmt.Sprintf("INSERT INTO cs (id, c_%[1]s, t_%[1]s, f_%[1]s, e_%[1]s) VALUES (%[2]d, %[3]s, %[3]s, LEFT(%[3]s, 20), 'b,c')", set, id, text))
 		}
 		words := []string{"plain", "Grüße €", "Привет мир", "汉字 測試 漢字", "テスト ｶﾅ 日本語", "한국어 시험", "ภาษาไทย", "עברית", "Ελληνικά", "😀 𝄞", "x\u0301 ‑ – ”"}
-		for _, s := range sets[:min(len(sets), effort(len(sets)))] {
+		for _, s := range sets[:min(len(sets), connectortest.Effort(len(sets)))] {
 			if s.max == 1 {
 				for from := 0; from < 256; from += 64 {
 					var b []byte
@@ -260,7 +260,7 @@ func TestRandomValuesAgree(t *testing.T) {
 		}
 		defs = append(defs, "g1 BIGINT AS (c0 * 2) STORED", "g2 VARCHAR(50) AS (CONCAT(c0, 'x')) VIRTUAL")
 		d.exec("SET SESSION sql_mode = ''", "CREATE TABLE v (id INT PRIMARY KEY, "+strings.Join(defs, ", ")+")")
-		for id := range effort(60) {
+		for id := range connectortest.Effort(60) {
 			var vals []string
 			for _, c := range cols {
 				v := c.value()

@@ -18,14 +18,6 @@ import (
 	"millrace/schema"
 )
 
-// effort scales a number of rounds by MILLRACE_EFFORT, in percent.
-func effort(n int) int {
-	if p, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && p > 0 {
-		return max(1, n*p/100)
-	}
-	return n
-}
-
 // newSeed is a test's seed: MILLRACE_SEED's, else one by chance, which is printed.
 func newSeed(t testing.TB) uint64 {
 	seed, err := strconv.ParseUint(os.Getenv("MILLRACE_SEED"), 10, 64)
@@ -36,54 +28,24 @@ func newSeed(t testing.TB) uint64 {
 	return seed
 }
 
-// A rowChange is what a test expects of an event.
-type rowChange struct {
-	op    string
-	id, v int64
-}
-
-func changeOf(r schema.Record) rowChange {
-	c := rowChange{op: op(r), id: r.Key.Get("id").Int()}
-	if after := r.Value.Get("after"); !after.IsNull() {
-		c.v = after.Get("v").Int()
-	}
-	return c
-}
-
-func compareChanges(got, want []rowChange) error {
-	for i := range min(len(got), len(want)) {
-		if got[i] != want[i] {
-			return fmt.Errorf("change %d is %+v, want %+v", i, got[i], want[i])
-		}
-	}
-	if len(got) != len(want) {
-		return fmt.Errorf("%d changes, want %d", len(got), len(want))
-	}
-	return nil
-}
-
 // A workload writes random transactions and knows the events that they make.
 type workload struct {
-	d    *database
-	rnd  *rand.Rand
-	next int64
-	live []int64
-	v    int64
-	want []rowChange
-	xa   int
+	connectortest.Rows
+	d  *database
+	xa int
 }
 
 // write runs one transaction: INSERTs of many rows, updates of many, deletes, keys that
 // change; now and then compressed, distributed, or rolled back.
 func (w *workload) write() {
-	kept, live, next := len(w.want), slices.Clone(w.live), w.next
+	rolledBack := w.Begin()
 	begin, end, undo := []string{"BEGIN"}, []string{"COMMIT"}, []string{"ROLLBACK"}
-	switch w.rnd.IntN(8) {
+	switch w.Rnd.IntN(8) {
 	case 0:
 		w.xa++
 		id := fmt.Sprintf("'%s-%d'", w.d.name, w.xa)
 		begin, end, undo = []string{"XA START " + id}, []string{"XA END " + id, "XA PREPARE " + id, "XA COMMIT " + id}, []string{"XA END " + id, "XA PREPARE " + id, "XA ROLLBACK " + id}
-		if w.rnd.IntN(2) == 0 {
+		if w.Rnd.IntN(2) == 0 {
 			end = []string{"XA END " + id, "XA COMMIT " + id + " ONE PHASE"}
 		}
 	case 1:
@@ -93,49 +55,47 @@ func (w *workload) write() {
 		}
 	}
 	w.d.exec(begin...)
-	for range 1 + w.rnd.IntN(4) {
-		w.v++
-		n := 1 + w.rnd.IntN(60)
-		switch kind := w.rnd.IntN(6); {
-		case kind <= 2 || len(w.live) == 0:
+	for range 1 + w.Rnd.IntN(4) {
+		w.V++
+		n := 1 + w.Rnd.IntN(60)
+		switch kind := w.Rnd.IntN(6); {
+		case kind <= 2 || len(w.Live) == 0:
 			var b strings.Builder
 			for i := range n {
-				fmt.Fprintf(&b, ",(%d,%d)", w.next+int64(i), w.v)
+				fmt.Fprintf(&b, ",(%d,%d)", w.Next+int64(i), w.V)
 			}
 			w.d.exec("INSERT INTO t VALUES " + b.String()[1:])
 			for range n {
-				w.insert()
+				w.Insert()
 			}
 		case kind == 3:
-			ids := w.some(n)
+			ids := w.Some(n)
 			slices.Sort(ids)
-			w.d.exec(fmt.Sprintf("UPDATE t SET v = %d WHERE id IN (%s) ORDER BY id", w.v, join(ids)))
+			w.d.exec(fmt.Sprintf("UPDATE t SET v = %d WHERE id IN (%s) ORDER BY id", w.V, join(ids)))
 			for _, id := range ids {
-				w.want = append(w.want, rowChange{"u", id, w.v})
+				w.Update(id)
 			}
 		case kind == 4:
-			ids := w.some(min(n, 20))
+			ids := w.Some(min(n, 20))
 			slices.Sort(ids)
 			w.d.exec(fmt.Sprintf("DELETE FROM t WHERE id IN (%s) ORDER BY id", join(ids)))
 			for _, id := range ids {
-				w.want = append(w.want, rowChange{op: "d", id: id}, rowChange{op: "tombstone", id: id})
+				w.Delete(id)
 			}
-			w.live = slices.DeleteFunc(w.live, func(l int64) bool { return slices.Contains(ids, l) })
 		default:
-			id := w.some(1)[0]
-			w.d.exec(fmt.Sprintf("UPDATE t SET id = %d, v = %d WHERE id = %d", w.next, w.v, id))
-			w.want = append(w.want, rowChange{op: "d", id: id}, rowChange{op: "tombstone", id: id})
-			w.live = slices.DeleteFunc(w.live, func(l int64) bool { return l == id })
-			w.insert()
+			id := w.Some(1)[0]
+			w.d.exec(fmt.Sprintf("UPDATE t SET id = %d, v = %d WHERE id = %d", w.Next, w.V, id))
+			w.Delete(id)
+			w.Insert()
 		}
 	}
-	if w.rnd.IntN(8) == 0 {
+	if w.Rnd.IntN(8) == 0 {
 		w.d.exec(undo...)
-		w.want, w.live, w.next = w.want[:kept], live, next
+		rolledBack()
 		return
 	}
 	w.d.exec(end...)
-	if w.rnd.IntN(3) == 0 { // noise that is not captured moves the position without records
+	if w.Rnd.IntN(3) == 0 { // noise that is not captured moves the position without records
 		w.d.exec("INSERT INTO noise VALUES (1), (2), (3)")
 	}
 }
@@ -148,62 +108,6 @@ func join(ids []int64) string {
 	return strings.Join(s, ",")
 }
 
-func (w *workload) insert() {
-	w.want = append(w.want, rowChange{"c", w.next, w.v})
-	w.live = append(w.live, w.next)
-	w.next++
-}
-
-func (w *workload) some(n int) []int64 {
-	ids := slices.Clone(w.live)
-	w.rnd.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	return ids[:min(n, len(ids))]
-}
-
-// txCheck reads records with the metadata of transactions: each event lies between the
-// beginning and the end of its transaction, which number and count what is there.
-type txCheck struct {
-	open   string         // the transaction's id; empty: none
-	counts map[string]int // by collection
-	total  int
-	ended  int
-}
-
-func (c *txCheck) take(r schema.Record) (event bool, err error) {
-	if r.Topic == "p.transaction" {
-		id := r.Key.Get("id").Str()
-		switch status := r.Value.Get("status").Str(); {
-		case status == "BEGIN" && c.open == "":
-			c.open, c.counts, c.total = id, map[string]int{}, 0
-		case status == "END" && c.open == id:
-			if n := r.Value.Get("event_count").Int(); n != int64(c.total) {
-				return false, fmt.Errorf("transaction %s ends with %d events, %d came", id, n, c.total)
-			}
-			for _, t := range r.Value.Get("data_collections").Elems() {
-				if name := t.Get("data_collection").Str(); t.Get("event_count").Int() != int64(c.counts[name]) {
-					return false, fmt.Errorf("transaction %s ends with %d events of %s, %d came", id, t.Get("event_count").Int(), name, c.counts[name])
-				}
-			}
-			c.open = ""
-			c.ended++
-		default:
-			return false, fmt.Errorf("%s of transaction %s while %q is open", status, id, c.open)
-		}
-		return false, nil
-	}
-	if r.Value.IsNull() {
-		return true, nil // a tombstone is not numbered
-	}
-	c.total++
-	src, tx := r.Value.Get("source"), r.Value.Get("transaction")
-	name := src.Get("db").Str() + "." + src.Get("table").Str()
-	c.counts[name]++
-	if id := tx.Get("id").Str(); id != c.open || tx.Get("total_order").Int() != int64(c.total) || tx.Get("data_collection_order").Int() != int64(c.counts[name]) {
-		return true, fmt.Errorf("an event with the block %s, want number %d of transaction %s", show(tx), c.total, c.open)
-	}
-	return true, nil
-}
-
 // TestRestartsAtRandomPlaces stops the task again and again, keeps a random front of
 // what it emitted, as a transactional log would, and resumes behind it: what is kept in
 // the end is each change once, in order, between its transaction's beginning and end.
@@ -213,38 +117,38 @@ func TestRestartsAtRandomPlaces(t *testing.T) { eachServer(t, restartsAtRandomPl
 func restartsAtRandomPlaces(t *testing.T, d *database) {
 	seed := newSeed(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
-	w := &workload{d: d, rnd: rand.New(rand.NewPCG(seed, 1)), next: 1}
+	w := &workload{Rows: connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d: d}
 	conf := d.config("table.include.list", d.name+".t", "max.batch.size", "50", "provide.transaction.metadata", "true")
 	topic := "p." + d.name + ".t"
 	store := &connectortest.OffsetStore{}
 	first := d.start(conf, store)
 	streaming(first)
 	first.Stop()
-	var kept []rowChange
-	var tx txCheck
+	var kept []connectortest.Change
+	tx := connectortest.Transactions{Space: "db"}
 	keep := func(recs []schema.Record) {
 		for _, rec := range recs {
 			if rec.Topic != topic && rec.Topic != "p.transaction" {
 				continue
 			}
-			event, err := tx.take(rec)
+			event, err := tx.Take(rec)
 			if err != nil {
 				t.Fatalf("seed %d, behind %d changes: %v", seed, len(kept), err)
 			}
 			if event {
-				kept = append(kept, changeOf(rec))
+				kept = append(kept, connectortest.ChangeOf(rec))
 			}
 		}
 	}
 	changes := func(r *connectortest.SourceRun) int { return len(on(r.Records(), topic)) }
 	killed := 0
-	for round := range effort(15) {
-		for range 1 + w.rnd.IntN(6) {
+	for round := range connectortest.Effort(15) {
+		for range 1 + w.Rnd.IntN(6) {
 			w.write()
 		}
 		r := d.start(conf, store, connectortest.Uncommitted)
-		goal := w.rnd.IntN(len(w.want) - len(kept) + 1)
-		kill := w.rnd.IntN(3) == 0
+		goal := w.Rnd.IntN(len(w.Want) - len(kept) + 1)
+		kill := w.Rnd.IntN(3) == 0
 		r.WaitFor(fmt.Sprintf("%d records", goal), func() bool {
 			if kill && changes(r) >= goal/2 {
 				kill = false
@@ -258,28 +162,28 @@ func restartsAtRandomPlaces(t *testing.T, d *database) {
 		if len(batches) == 0 {
 			continue
 		}
-		n := w.rnd.IntN(len(batches) + 1)
+		n := w.Rnd.IntN(len(batches) + 1)
 		for _, b := range batches[:n] {
 			keep(b.Records)
 			store.Put(t, b.Offsets)
 		}
-		if err := compareChanges(kept, w.want[:min(len(kept), len(w.want))]); err != nil {
+		if err := connectortest.CompareChanges(kept, w.Want[:min(len(kept), len(w.Want))]); err != nil {
 			t.Fatalf("seed %d, round %d, %d of %d batches kept: %v", seed, round, n, len(batches), err)
 		}
 	}
 	// The last of the server's transactions may be another test's: the end of ours is when
 	// no transaction of ours is open any more.
 	r := d.start(conf, store)
-	r.WaitFor("the rest", func() bool { return len(kept)+changes(r) >= len(w.want) })
+	r.WaitFor("the rest", func() bool { return len(kept)+changes(r) >= len(w.Want) })
 	r.Stop()
 	keep(r.Records())
-	if err := compareChanges(kept, w.want); err != nil {
+	if err := connectortest.CompareChanges(kept, w.Want); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	if tx.ended == 0 {
+	if tx.Ended == 0 {
 		t.Error("no transaction has ended")
 	}
-	t.Logf("%d changes of %d transactions, each once and in order; %d connections killed", len(kept), tx.ended, killed)
+	t.Logf("%d changes of %d transactions, each once and in order; %d connections killed", len(kept), tx.Ended, killed)
 }
 
 // TestConnectionsCutAnywhere breaks all connections after a random number of bytes from the
@@ -291,34 +195,34 @@ func TestConnectionsCutAnywhere(t *testing.T) { eachServer(t, connectionsCutAnyw
 func connectionsCutAnywhere(t *testing.T, d *database) {
 	seed := newSeed(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
-	w := &workload{d: d, rnd: rand.New(rand.NewPCG(seed, 1)), next: 1}
+	w := &workload{Rows: connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d: d}
 	for range 20 {
 		w.write()
 	}
 	rows := map[int64]int64{} // what the snapshot must have
-	for _, c := range w.want {
-		if delete(rows, c.id); c.op != "d" && c.op != "tombstone" {
-			rows[c.id] = c.v
+	for _, c := range w.Want {
+		if delete(rows, c.ID); c.Op != "d" && c.Op != "tombstone" {
+			rows[c.ID] = c.V
 		}
 	}
-	w.want = nil
+	w.Want = nil
 	p := connectortest.NewRelay(t, net.JoinHostPort(d.server.Host, strconv.Itoa(d.server.Port)))
 	conf := d.config("max.batch.size", "50", "table.include.list", d.name+".t", "database.hostname", p.Host, "database.port", strconv.Itoa(p.Port))
 	topic := "p." + d.name + ".t"
 	store := &connectortest.OffsetStore{}
-	var changes []rowChange
+	var changes []connectortest.Change
 	reads := map[int64]int64{}
 	whole, failures := false, 0
-	rounds := effort(25)
-	for round := 0; round < rounds || !whole || len(changes) < len(w.want); round++ {
+	rounds := connectortest.Effort(25)
+	for round := 0; round < rounds || !whole || len(changes) < len(w.Want); round++ {
 		if round == 10*rounds {
-			t.Fatalf("seed %d: %d rounds, the snapshot is whole: %t, %d of %d changes", seed, round, whole, len(changes), len(w.want))
+			t.Fatalf("seed %d: %d rounds, the snapshot is whole: %t, %d of %d changes", seed, round, whole, len(changes), len(w.Want))
 		}
 		if whole && round < rounds {
 			w.write()
 		}
 		if round < rounds {
-			p.BreakAfter(w.rnd.IntN(1 << (8 + w.rnd.IntN(10))))
+			p.BreakAfter(w.Rnd.IntN(1 << (8 + w.Rnd.IntN(10))))
 		} else {
 			p.BreakAfter(-1)
 		}
@@ -333,7 +237,7 @@ func connectionsCutAnywhere(t *testing.T, d *database) {
 		}
 		r.WaitFor("an end, of one kind or the other", func() bool {
 			if whole {
-				return r.Ended() || len(changes)+len(on(r.Records(), topic)) >= len(w.want)
+				return r.Ended() || len(changes)+len(on(r.Records(), topic)) >= len(w.Want)
 			}
 			return r.Ended() || last()
 		})
@@ -352,7 +256,7 @@ func connectionsCutAnywhere(t *testing.T, d *database) {
 				reads[rec.Key.Get("id").Int()] = rec.Value.Get("after").Get("v").Int()
 				continue
 			}
-			changes = append(changes, changeOf(rec))
+			changes = append(changes, connectortest.ChangeOf(rec))
 		}
 		if !whole && last() {
 			whole = true
@@ -360,7 +264,7 @@ func connectionsCutAnywhere(t *testing.T, d *database) {
 				t.Fatalf("seed %d: the snapshot has %d rows, want %d", seed, len(reads), len(rows))
 			}
 		}
-		if err := compareChanges(changes, w.want[:min(len(changes), len(w.want))]); err != nil {
+		if err := connectortest.CompareChanges(changes, w.Want[:min(len(changes), len(w.Want))]); err != nil {
 			t.Fatalf("seed %d, round %d: %v", seed, round, err)
 		}
 	}
@@ -373,12 +277,12 @@ func TestServerIsKilledAndComesBack(t *testing.T) {
 	seed := newSeed(t)
 	d := ownDatabase(t, false, nil)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
-	w := &workload{d: d, rnd: rand.New(rand.NewPCG(seed, 1)), next: 1}
+	w := &workload{Rows: connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d: d}
 	conf := d.config("table.include.list", d.name+".t", "max.batch.size", "50")
 	topic := "p." + d.name + ".t"
 	store := &connectortest.OffsetStore{}
-	var got []rowChange
-	for round := range effort(4) {
+	var got []connectortest.Change
+	for round := range connectortest.Effort(4) {
 		r := d.start(conf, store)
 		if round == 0 {
 			streaming(r)
@@ -386,25 +290,25 @@ func TestServerIsKilledAndComesBack(t *testing.T) {
 		for range 4 {
 			w.write()
 		}
-		r.WaitFor("some", func() bool { return len(got)+len(on(r.Records(), topic)) > len(w.want)/2 })
+		r.WaitFor("some", func() bool { return len(got)+len(on(r.Records(), topic)) > len(w.Want)/2 })
 		d.server.Kill(t)
 		err := r.Wait()
 		if !connectors.IsRetriable(err) {
 			t.Fatalf("the server was killed and the task said %v", err)
 		}
 		for _, rec := range on(r.Records(), topic) {
-			got = append(got, changeOf(rec))
+			got = append(got, connectortest.ChangeOf(rec))
 		}
 		d.server.Start(t)
 		d.conn = d.server.Connect(t, d.name)
 	}
 	r := d.start(conf, store)
-	r.WaitFor("the rest", func() bool { return len(got)+len(on(r.Records(), topic)) >= len(w.want) })
+	r.WaitFor("the rest", func() bool { return len(got)+len(on(r.Records(), topic)) >= len(w.Want) })
 	r.Stop()
 	for _, rec := range on(r.Records(), topic) {
-		got = append(got, changeOf(rec))
+		got = append(got, connectortest.ChangeOf(rec))
 	}
-	if err := compareChanges(got, w.want); err != nil {
+	if err := connectortest.CompareChanges(got, w.Want); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
 }

@@ -22,146 +22,61 @@ import (
 	"millrace/schema/converters"
 )
 
-// effort scales a number of rounds by MILLRACE_EFFORT, in percent.
-func effort(n int) int {
-	if p, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && p > 0 {
-		return max(1, n*p/100)
-	}
-	return n
-}
-
-// A change is what a test expects of an event.
-type change struct {
-	op    string
-	id, v int64
-}
-
-func changeOf(r schema.Record) change {
-	c := change{op: op(r), id: r.Key.Get("id").Int()}
-	if after := r.Value.Get("after"); !after.IsNull() {
-		c.v = after.Get("v").Int()
-	}
-	return c
-}
-
 // A workload writes random transactions and knows the events that they make.
 type workload struct {
-	d    *database
-	rnd  *rand.Rand
-	next int64
-	live []int64
-	v    int64
-	want []change
+	connectortest.Rows
+	d *database
 }
 
 // write runs one transaction: rows by COPY, which share an LSN, by INSERTs of many
 // rows, updates of many, deletes, keys that change, and now and then a rollback.
 func (w *workload) write() {
 	w.d.exec("BEGIN")
-	kept, live, next := len(w.want), slices.Clone(w.live), w.next
-	for range 1 + w.rnd.IntN(4) {
-		w.v++
-		n := 1 + w.rnd.IntN(60)
-		switch kind := w.rnd.IntN(6); {
+	undo := w.Begin()
+	for range 1 + w.Rnd.IntN(4) {
+		w.V++
+		n := 1 + w.Rnd.IntN(60)
+		switch kind := w.Rnd.IntN(6); {
 		case kind == 0:
 			var b []byte
 			for range n {
-				b = fmt.Appendf(b, "%d\t%d\n", w.next, w.v)
-				w.insert()
+				b = fmt.Appendf(b, "%d\t%d\n", w.Next, w.V)
+				w.Insert()
 			}
 			if _, err := w.d.conn.PgConn().CopyFrom(context.Background(), bytesReader(b), "COPY t FROM STDIN"); err != nil {
 				w.d.Fatal(err)
 			}
-		case kind <= 2 || len(w.live) == 0:
-			w.d.exec(fmt.Sprintf("INSERT INTO t SELECT g, %d FROM generate_series(%d, %d) g", w.v, w.next, w.next+int64(n)-1))
+		case kind <= 2 || len(w.Live) == 0:
+			w.d.exec(fmt.Sprintf("INSERT INTO t SELECT g, %d FROM generate_series(%d, %d) g", w.V, w.Next, w.Next+int64(n)-1))
 			for range n {
-				w.insert()
+				w.Insert()
 			}
 		case kind == 3:
-			for _, id := range w.some(n) {
-				w.d.exec(fmt.Sprintf("UPDATE t SET v = %d WHERE id = %d", w.v, id))
-				w.want = append(w.want, change{"u", id, w.v})
+			for _, id := range w.Some(n) {
+				w.d.exec(fmt.Sprintf("UPDATE t SET v = %d WHERE id = %d", w.V, id))
+				w.Update(id)
 			}
 		case kind == 4:
-			for _, id := range w.some(min(n, 20)) {
+			for _, id := range w.Some(min(n, 20)) {
 				w.d.exec(fmt.Sprintf("DELETE FROM t WHERE id = %d", id))
-				w.want = append(w.want, change{op: "d", id: id}, change{op: "tombstone", id: id})
-				w.live = slices.DeleteFunc(w.live, func(l int64) bool { return l == id })
+				w.Delete(id)
 			}
 		default:
-			id := w.some(1)[0]
-			w.d.exec(fmt.Sprintf("UPDATE t SET id = %d, v = %d WHERE id = %d", w.next, w.v, id))
-			w.want = append(w.want, change{op: "d", id: id}, change{op: "tombstone", id: id})
-			w.live = slices.DeleteFunc(w.live, func(l int64) bool { return l == id })
-			w.insert()
+			id := w.Some(1)[0]
+			w.d.exec(fmt.Sprintf("UPDATE t SET id = %d, v = %d WHERE id = %d", w.Next, w.V, id))
+			w.Delete(id)
+			w.Insert()
 		}
 	}
-	if w.rnd.IntN(8) == 0 {
+	if w.Rnd.IntN(8) == 0 {
 		w.d.exec("ROLLBACK")
-		w.want, w.live, w.next = w.want[:kept], live, next
+		undo()
 		return
 	}
 	w.d.exec("COMMIT")
-	if w.rnd.IntN(3) == 0 { // noise that is not captured moves the position without records
+	if w.Rnd.IntN(3) == 0 { // noise that is not captured moves the position without records
 		w.d.exec("INSERT INTO noise SELECT generate_series(1, 20)")
 	}
-}
-
-func (w *workload) insert() {
-	w.want = append(w.want, change{"c", w.next, w.v})
-	w.live = append(w.live, w.next)
-	w.next++
-}
-
-func (w *workload) some(n int) []int64 {
-	ids := slices.Clone(w.live)
-	w.rnd.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
-	return ids[:min(n, len(ids))]
-}
-
-// txCheck reads records with the metadata of transactions: each event lies between the
-// beginning and the end of its transaction, which number and count what is there.
-type txCheck struct {
-	open   string         // the transaction's number; empty: none
-	counts map[string]int // by collection
-	total  int
-	ended  int
-}
-
-func (c *txCheck) take(r schema.Record) (event bool, err error) {
-	xid := func(id string) string { x, _, _ := strings.Cut(id, ":"); return x }
-	if r.Topic == "p.transaction" {
-		id := xid(r.Key.Get("id").Str())
-		switch status := r.Value.Get("status").Str(); {
-		case status == "BEGIN" && c.open == "":
-			c.open, c.counts, c.total = id, map[string]int{}, 0
-		case status == "END" && c.open == id:
-			if n := r.Value.Get("event_count").Int(); n != int64(c.total) {
-				return false, fmt.Errorf("transaction %s ends with %d events, %d came", id, n, c.total)
-			}
-			for _, t := range r.Value.Get("data_collections").Elems() {
-				if name := t.Get("data_collection").Str(); t.Get("event_count").Int() != int64(c.counts[name]) {
-					return false, fmt.Errorf("transaction %s ends with %d events of %s, %d came", id, t.Get("event_count").Int(), name, c.counts[name])
-				}
-			}
-			c.open = ""
-			c.ended++
-		default:
-			return false, fmt.Errorf("%s of transaction %s while %q is open", status, id, c.open)
-		}
-		return false, nil
-	}
-	if r.Value.IsNull() {
-		return true, nil // a tombstone is not numbered
-	}
-	c.total++
-	src, tx := r.Value.Get("source"), r.Value.Get("transaction")
-	name := src.Get("schema").Str() + "." + src.Get("table").Str()
-	c.counts[name]++
-	if id := xid(tx.Get("id").Str()); id != c.open || tx.Get("total_order").Int() != int64(c.total) || tx.Get("data_collection_order").Int() != int64(c.counts[name]) {
-		return true, fmt.Errorf("an event with the block %s, want number %d of transaction %s", text(tx), c.total, c.open)
-	}
-	return true, nil
 }
 
 // TestRestartsAtRandomPlaces stops the task again and again, keeps a random front of
@@ -173,34 +88,34 @@ func TestRestartsAtRandomPlaces(t *testing.T) {
 	t.Logf("seed %d", seed)
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
-	w := &workload{d: d, rnd: rand.New(rand.NewPCG(seed, 1)), next: 1}
+	w := &workload{connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d}
 	conf := d.config("table.include.list", "public.t", "max.batch.size", "50", "provide.transaction.metadata", "true", "status.update.interval.ms", "100")
 	store := &connectortest.OffsetStore{}
 	first := d.start(conf, store)
 	first.WaitFor("the end of the snapshot", func() bool { return len(first.Batches()) >= 2 })
 	first.Stop()
-	var kept []change
-	var tx txCheck
+	var kept []connectortest.Change
+	tx := connectortest.Transactions{Space: "schema", ID: func(id string) string { x, _, _ := strings.Cut(id, ":"); return x }}
 	keep := func(recs []schema.Record) {
 		for _, rec := range recs {
-			event, err := tx.take(rec)
+			event, err := tx.Take(rec)
 			if err != nil {
 				t.Fatalf("seed %d, behind %d changes: %v", seed, len(kept), err)
 			}
 			if event {
-				kept = append(kept, changeOf(rec))
+				kept = append(kept, connectortest.ChangeOf(rec))
 			}
 		}
 	}
 	changes := func(r *connectortest.SourceRun) int { return len(on(r.Records(), "p.public.t")) }
 	killed := 0
-	for round := range effort(25) {
-		for range 1 + w.rnd.IntN(6) {
+	for round := range connectortest.Effort(25) {
+		for range 1 + w.Rnd.IntN(6) {
 			w.write()
 		}
 		r := d.start(conf, store, connectortest.Uncommitted)
-		goal := w.rnd.IntN(len(w.want) - len(kept) + 1)
-		kill := w.rnd.IntN(3) == 0
+		goal := w.Rnd.IntN(len(w.Want) - len(kept) + 1)
+		kill := w.Rnd.IntN(3) == 0
 		r.WaitFor(fmt.Sprintf("%d records", goal), func() bool {
 			if kill && changes(r) >= goal/2 {
 				kill = false
@@ -214,29 +129,29 @@ func TestRestartsAtRandomPlaces(t *testing.T) {
 		if len(batches) == 0 {
 			continue
 		}
-		n := w.rnd.IntN(len(batches) + 1)
+		n := w.Rnd.IntN(len(batches) + 1)
 		for _, b := range batches[:n] {
 			keep(b.Records)
 			store.Put(t, b.Offsets)
 		}
-		if err := compareChanges(kept, w.want[:min(len(kept), len(w.want))]); err != nil {
+		if err := connectortest.CompareChanges(kept, w.Want[:min(len(kept), len(w.Want))]); err != nil {
 			t.Fatalf("seed %d, round %d, %d of %d batches kept: %v", seed, round, n, len(batches), err)
 		}
 	}
 	r := d.start(conf, store)
 	r.WaitFor("the rest", func() bool {
 		rs := r.Records()
-		return len(kept)+changes(r) >= len(w.want) && (len(rs) == 0 && tx.open == "" || len(rs) > 0 && rs[len(rs)-1].Topic == "p.transaction")
+		return len(kept)+changes(r) >= len(w.Want) && (len(rs) == 0 && tx.Open == "" || len(rs) > 0 && rs[len(rs)-1].Topic == "p.transaction")
 	})
 	r.Stop()
 	keep(r.Records())
-	if err := compareChanges(kept, w.want); err != nil {
+	if err := connectortest.CompareChanges(kept, w.Want); err != nil {
 		t.Fatalf("seed %d: %v", seed, err)
 	}
-	if tx.open != "" || tx.ended == 0 {
-		t.Errorf("%d transactions ended, %q is open", tx.ended, tx.open)
+	if tx.Open != "" || tx.Ended == 0 {
+		t.Errorf("%d transactions ended, %q is open", tx.Ended, tx.Open)
 	}
-	t.Logf("%d changes of %d transactions, each once and in order; %d senders killed", len(kept), tx.ended, killed)
+	t.Logf("%d changes of %d transactions, each once and in order; %d senders killed", len(kept), tx.Ended, killed)
 }
 
 // TestConnectionsCutAnywhere breaks all connections after a random number of bytes from the
@@ -248,33 +163,33 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 	t.Logf("seed %d", seed)
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
-	w := &workload{d: d, rnd: rand.New(rand.NewPCG(seed, 1)), next: 1}
+	w := &workload{connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d}
 	for range 40 {
 		w.write()
 	}
 	rows := map[int64]int64{} // what the snapshot must have
-	for _, c := range w.want {
-		if delete(rows, c.id); c.op != "d" && c.op != "tombstone" {
-			rows[c.id] = c.v
+	for _, c := range w.Want {
+		if delete(rows, c.ID); c.Op != "d" && c.Op != "tombstone" {
+			rows[c.ID] = c.V
 		}
 	}
-	w.want = nil
+	w.Want = nil
 	p := connectortest.NewRelay(t, net.JoinHostPort(d.server.Host, strconv.Itoa(d.server.Port)))
 	conf := through(p, d.config("max.batch.size", "50", "status.update.interval.ms", "50", "slot.watch.interval.ms", "100"))
 	store := &connectortest.OffsetStore{}
-	var changes []change
+	var changes []connectortest.Change
 	reads := map[int64]int64{}
 	whole, cuts, failures := false, 0, 0
-	for round := 0; round < effort(40) || !whole || len(changes) < len(w.want); round++ {
-		if round == 10*effort(40) {
-			t.Fatalf("seed %d: %d rounds, the snapshot is whole: %t, %d of %d changes", seed, round, whole, len(changes), len(w.want))
+	for round := 0; round < connectortest.Effort(40) || !whole || len(changes) < len(w.Want); round++ {
+		if round == 10*connectortest.Effort(40) {
+			t.Fatalf("seed %d: %d rounds, the snapshot is whole: %t, %d of %d changes", seed, round, whole, len(changes), len(w.Want))
 		}
-		if whole && round < effort(40) {
+		if whole && round < connectortest.Effort(40) {
 			w.write()
 		}
-		if round < effort(40) {
+		if round < connectortest.Effort(40) {
 			cuts++
-			p.BreakAfter(w.rnd.IntN(1 << (8 + w.rnd.IntN(10))))
+			p.BreakAfter(w.Rnd.IntN(1 << (8 + w.Rnd.IntN(10))))
 		} else {
 			p.BreakAfter(-1)
 		}
@@ -290,7 +205,7 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 		}
 		r.WaitFor("an end, of one kind or the other", func() bool {
 			if whole {
-				return r.Ended() || len(changes)+len(on(r.Records(), "p.public.t")) >= len(w.want)
+				return r.Ended() || len(changes)+len(on(r.Records(), "p.public.t")) >= len(w.Want)
 			}
 			return r.Ended() || last()
 		})
@@ -313,7 +228,7 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 				reads[rec.Key.Get("id").Int()] = rec.Value.Get("after").Get("v").Int()
 				continue
 			}
-			changes = append(changes, changeOf(rec))
+			changes = append(changes, connectortest.ChangeOf(rec))
 		}
 		if !whole && last() {
 			whole = true
@@ -321,23 +236,11 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 				t.Fatalf("seed %d: the snapshot has %d rows, want %d", seed, len(reads), len(rows))
 			}
 		}
-		if err := compareChanges(changes, w.want[:min(len(changes), len(w.want))]); err != nil {
+		if err := connectortest.CompareChanges(changes, w.Want[:min(len(changes), len(w.Want))]); err != nil {
 			t.Fatalf("seed %d, round %d: %v", seed, round, err)
 		}
 	}
 	t.Logf("%d cuts, %d of them ended the task; %d rows of the snapshot and %d changes, each once", cuts, failures, len(rows), len(changes))
-}
-
-func compareChanges(got, want []change) error {
-	for i := range min(len(got), len(want)) {
-		if got[i] != want[i] {
-			return fmt.Errorf("change %d is %+v, want %+v", i, got[i], want[i])
-		}
-	}
-	if len(got) != len(want) {
-		return fmt.Errorf("%d changes, want %d", len(got), len(want))
-	}
-	return nil
 }
 
 // TestServerStopsAndComesBack stops the server in mid-stream, in order and by SIGKILL:
@@ -517,7 +420,7 @@ func TestLargeRows(t *testing.T) {
 		largeRows(t, conf)
 		return
 	}
-	half := effort(30) // 100 for the figure
+	half := connectortest.Effort(30) // 100 for the figure
 	const insertBig = "INSERT INTO big SELECT g, repeat(md5(g::text), 15*32768) FROM generate_series(%d, %d) g"
 	d := newDatabase(t)
 	d.exec("CREATE TABLE big (id int PRIMARY KEY, body text)", "SET default_toast_compression = lz4", fmt.Sprintf(insertBig, 1, half))

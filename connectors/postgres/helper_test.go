@@ -116,13 +116,8 @@ func on(records []schema.Record, topic string) []schema.Record {
 	return out
 }
 
-// op is a record's operation; "tombstone" of one without value.
-func op(r schema.Record) string {
-	if r.Value.IsNull() {
-		return "tombstone"
-	}
-	return r.Value.Get("op").Str()
-}
+// op is connectortest.Op.
+func op(r schema.Record) string { return connectortest.Op(r) }
 
 var _ connectors.OffsetReader = (*connectortest.OffsetStore)(nil)
 
