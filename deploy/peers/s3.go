@@ -12,18 +12,10 @@ type S3Server struct {
 	URL string
 	// AccessKey, SecretKey and Region sign in; Bucket is there from the start, and shared.
 	AccessKey, SecretKey, Region, Bucket string
-	*Control
 }
 
 // S3 is the S3 server that all tests of the run share.
 func S3(t testing.TB) *S3Server {
 	t.Helper()
-	return &S3Server{"http://" + shared(t, "s3"), run.S3AccessKey, run.S3SecretKey, run.S3Region, run.S3Bucket, nil}
-}
-
-// S3Own is an S3 server for this test alone.
-func S3Own(t testing.TB) *S3Server {
-	t.Helper()
-	c := own(t, "s3", run.S3)
-	return &S3Server{"http://" + c.server.Addr, run.S3AccessKey, run.S3SecretKey, run.S3Region, run.S3Bucket, c}
+	return &S3Server{"http://" + shared(t, "s3"), run.S3AccessKey, run.S3SecretKey, run.S3Region, run.S3Bucket}
 }

@@ -41,7 +41,7 @@ debs() {
   local dir=$1 mirror apt key=/usr/share/keyrings/debian-archive-keyring.gpg
   mirror=$(cat /etc/apt/sources.list /etc/apt/sources.list.d/*.sources /etc/apt/sources.list.d/*.list 2>/dev/null |
     grep -E '^(URIs:|deb )' | grep -v security | grep -oE 'https?://[^ ]+' | head -n 1) || true
-  [[ -n $mirror ]] || mirror=http://deb.debian.org/debian
+  [[ -n $mirror ]] || die "the system's sources of packages name no mirror of Debian (/etc/apt/sources.list, /etc/apt/sources.list.d)"
   [[ -r $key ]] || die "there is no $key; install Debian's package debian-archive-keyring"
   mkdir -p "$dir"/{lists/partial,debs/partial} || return 1
   : >"$dir/status"
