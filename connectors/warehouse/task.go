@@ -228,15 +228,17 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 		return nil
 	}
 	place, ms, err := t.parter.Place(r, now)
-	if err == nil {
-		err = checkName(t.set.name(r.Topic, p.tp.Partition, place, offset))
-	}
 	if err != nil {
 		return t.bad(ctx, p, r, noFile(r, err))
 	}
-	key := fileKey{r.Topic, place}
-	s := schemaOf(r)
-	if t.turns(p, key, ms, s) {
+	key, s := fileKey{r.Topic, place}, schemaOf(r)
+	turn := t.turns(p, key, ms, s)
+	if turn || p.open[key] == nil { // it is a file's first
+		if err := checkName(t.set.name(r.Topic, p.tp.Partition, place, offset)); err != nil {
+			return t.bad(ctx, p, r, noFile(r, err))
+		}
+	}
+	if turn {
 		t.seal(p)
 	}
 	f := p.open[key]

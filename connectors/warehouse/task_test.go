@@ -373,3 +373,60 @@ func everyRecord(t *testing.T, seed uint64) {
 		}
 	}
 }
+
+// A name that no store takes is a data error of the record that would begin the file.
+func TestLongNames(t *testing.T) {
+	f := newFolders()
+	run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, conf("topics.dir", strings.Repeat("d", maxName)), false, topic)
+	run.Put([]schema.Record{at(0, "a", 0), at(1, "a", 0)})
+	if err := run.TryFlush(); err != nil || run.Committed[topic] != 2 || f.names() != "" {
+		t.Errorf("%v, committed %d, %s", err, run.Committed[topic], f.names())
+	}
+	if got := run.Reported(); len(got) != 2 || connectors.FailureOf(got[0].Cause).Reason != &badRecord {
+		t.Errorf("reported %v", got)
+	}
+	run.Close(false, topic)
+}
+
+// nowhere is a Target that takes files and keeps none.
+type nowhere struct{}
+
+func (nowhere) Commit(context.Context, connectors.TopicPartition, []File, func()) error { return nil }
+func (nowhere) Close()                                                                  {}
+
+// BenchmarkPut is a record's way into a file, the file's commit aside.
+func BenchmarkPut(b *testing.B) {
+	for _, name := range []string{"JsonFormat", "AvroFormat"} {
+		b.Run(name, func(b *testing.B) {
+			v, errs := Settings.Parse(conf("format.class", name, "flush.size", "100000"))
+			if len(errs) > 0 {
+				b.Fatal(errs)
+			}
+			task, err := NewTask(connectors.Context{Log: slog.New(slog.DiscardHandler)}, v, 0, func(context.Context) (Target, error) { return nowhere{}, nil })
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := task.Open(b.Context(), []connectors.TopicPartition{topic}); err != nil {
+				b.Fatal(err)
+			}
+			records, offset := make([]schema.Record, 500), int64(0)
+			for i := range records {
+				records[i] = row(0, 2)
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				for i := range records {
+					records[i].Origin.Offset = offset
+					offset++
+				}
+				if err := task.Put(b.Context(), records); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(offset), "ns/record")
+			if err := task.Close(context.Background(), []connectors.TopicPartition{topic}, true); err != nil {
+				b.Fatal(err)
+			}
+		})
+	}
+}
