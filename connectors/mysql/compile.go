@@ -114,7 +114,7 @@ func (s *settings) change(full string, c *Column) textChange {
 // fieldSchema is a column's schema with its default and comment.
 func (s *settings) fieldSchema(id TableID, c *Column, m mapping) (*schema.Schema, error) {
 	b := m.schema.SetOptional(c.Nullable)
-	if s.propagateColumns.Match(id.String()+"."+c.Name) || s.propagateTypes.Match(id.String()+"."+c.TypeName) || s.propagateTypes.Match(c.TypeName) {
+	if s.told.Match(id.Database, id.Name, c.Name, c.TypeName) || s.told.Types.Match(c.TypeName) {
 		told := cdc.SourceType{Name: c.Name, Type: c.TypeName, Length: c.Length, Scale: c.Scale, HasScale: c.Scale >= 0}
 		if s.comments {
 			told.Comment = c.Comment

@@ -159,15 +159,14 @@ type settings struct {
 	guardrail      int
 	guardrailFails bool
 
-	naming           cdc.Naming
-	decimals         string
-	times            string
-	binary           cdc.BinaryMode
-	unsigned         string
-	timeAdjuster     bool
-	comments         bool
-	propagateColumns cdc.Patterns // of database.table.column
-	propagateTypes   cdc.Patterns // of database.table.TYPE
+	naming       cdc.Naming
+	decimals     string
+	times        string
+	binary       cdc.BinaryMode
+	unsigned     string
+	timeAdjuster bool
+	comments     bool
+	told         cdc.Propagate // a schema is a database
 
 	tombstones, headers, query bool
 	transactions               bool
@@ -315,7 +314,7 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 	}
 	s.columns = cdc.Columns{Include: patterns(keyColumnIncludeList.Name), Exclude: patterns(keyColumnExcludeList.Name)}
 	s.snapshotTables = patterns(keySnapshotIncludeCollectionList.Name)
-	s.propagateColumns, s.propagateTypes = patterns(keyColumnPropagateSourceType.Name), patterns(keyDatatypePropagateSourceType.Name)
+	s.told = cdc.Propagate{Columns: patterns(keyColumnPropagateSourceType.Name), Types: patterns(keyDatatypePropagateSourceType.Name)}
 	s.gtidIncludes, s.gtidExcludes = patterns(keyGtidSourceIncludes.Name), patterns(keyGtidSourceExcludes.Name)
 
 	// What follows was checked by the keys already, so it cannot fail.
