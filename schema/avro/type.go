@@ -145,6 +145,11 @@ func (t *Type) FullName() string {
 // Prop is the property of that name, or nil.
 func (t *Type) Prop(name string) *JSON { return propOf(t.Props, name) }
 
+// SameProp reports whether both types have the property of that name with equal values, or neither has it.
+func (t *Type) SameProp(other *Type, name string) bool {
+	return equalJSON(t.Prop(name), other.Prop(name))
+}
+
 // Prop is the property of that name, or nil.
 func (f *Field) Prop(name string) *JSON { return propOf(f.Props, name) }
 

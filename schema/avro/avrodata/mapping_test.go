@@ -168,11 +168,17 @@ func show(s *schema.Schema) string {
 func TestWhatHasNoFormInAvro(t *testing.T) {
 	twice := schema.NewStruct("n.R").Field("a", schema.NewStruct("n.X").Field("x", schema.Int32Schema).Build()).Field("b", schema.NewStruct("n.X").Field("y", schema.Int32Schema).Build()).Build()
 	inside := schema.NewStruct("n.R").Field("a", schema.NewStruct("n.R").Field("x", schema.Int32Schema).Build()).Build()
+	ints := schema.NewStruct("n.R").Field("a", schema.MapOf(schema.BoolSchema, schema.Int16Schema).Build()).Field("b", schema.MapOf(schema.BoolSchema, schema.Int32Schema).Build()).Build()
+	dates := schema.NewStruct("n.R").Field("a", schema.NewStruct("n.X").Field("x", schema.DateOf().Build()).Build()).Field("b", schema.NewStruct("n.X").Field("x", schema.Int32Schema).Build()).Build()
+	scales := schema.NewStruct("n.R").Field("a", schema.MapOf(schema.BoolSchema, schema.DecimalOf(2).Build()).Build()).Field("b", schema.MapOf(schema.BoolSchema, schema.DecimalOf(3).Build()).Build()).Build()
 	for _, c := range []struct {
 		name string
 		s    *schema.Schema
 		want string
 	}{
+		{"one name for entries of the same form, read as other kinds", ints, `field "b": two different types have the name "io.confluent.connect.avro.MapEntry"`},
+		{"one name for structs of a date and of a number", dates, `field "b": two different types have the name "n.X"`},
+		{"one name for entries of two scales", scales, `field "b": two different types have the name "io.confluent.connect.avro.MapEntry"`},
 		{"an illegal name of a struct", schema.NewStruct("my-app.R").Build(), "scrub.invalid.names"},
 		{"an illegal name of a field", schema.NewStruct("R").Field("a-b", schema.Int32Schema).Build(), "illegal character '-'"},
 		{"one name for two structs", twice, `field "b": two different types have the name "n.X"`},

@@ -394,10 +394,18 @@ func (b *builder) only(t *avro.Type) (*avro.Type, error) {
 	return nil, wrong("two different types have the name %q; a name stands for one type in Avro", full)
 }
 
-// sameShape reports whether data of both types have the same form.
+// readBy are the properties that decide what a reader makes of data of the same form.
+var readBy = []string{connectType, connectName, connectInternal, logicalType, schema.ScaleParam}
+
+// sameShape reports whether data of both types have the same form, and are read as the same.
 func sameShape(a, b *avro.Type) bool {
 	if a == b {
 		return true
+	}
+	for _, name := range readBy {
+		if !a.SameProp(b, name) {
+			return false
+		}
 	}
 	if a.Kind != b.Kind || a.Name != b.Name || a.Size != b.Size || len(a.Fields) != len(b.Fields) || len(a.Branches) != len(b.Branches) || len(a.Symbols) != len(b.Symbols) {
 		return false
