@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 )
 
 // TestServerCrashesLoseAndRepeatNothing stops the database server at once (SIGQUIT: no
@@ -18,8 +19,7 @@ func TestServerCrashesLoseAndRepeatNothing(t *testing.T) {
 	// What a commit has promised is on disk: what the server itself loses is not ours to find.
 	pg := peers.PostgresOwn(t, peers.PostgresOptions{Settings: map[string]string{"synchronous_commit": "on"}})
 	peers.Kcat(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	db := pg.NewDatabase(t)
 	pg.Exec(t, db, "CREATE TABLE load (id int PRIMARY KEY, n int NOT NULL, filler text)")
 	r := newRuns(t, "--config", "offset.flush.interval.ms=100")
@@ -73,7 +73,7 @@ func TestServerCrashesLoseAndRepeatNothing(t *testing.T) {
 			}
 		}
 	}()
-	rounds := max(1, 2*effort(t)/100)
+	rounds := trial.Effort(2)
 	for i := range rounds {
 		before := offsetsOf(k.p, "pg")
 		k.p.until("the offset moves", 2*time.Minute, func() (bool, string) {

@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 )
 
 // pgSource is a Postgres connector's configuration for the tests' own database.
@@ -175,19 +176,6 @@ func offsetsOf(p *process, name string) string {
 	return string(body)
 }
 
-// effort is the percentage of the usual rounds that are wanted: 1,500 in make soak.
-func effort(t *testing.T) int {
-	text := os.Getenv("MILLRACE_EFFORT")
-	if text == "" {
-		return 100
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("MILLRACE_EFFORT=%s: want a percentage", text)
-	}
-	return n
-}
-
 // A killing is a load under which the worker is ended with SIGKILL again and again.
 type killing struct {
 	*load
@@ -209,8 +197,7 @@ func (k *killing) read() []kcatRecord {
 // times in the snapshot, in the stream and right after a commit, wanted times in all.
 // then adds what else shall run.
 func kill(t *testing.T, pg *peers.PostgresServer, r *runs, prefix string, rows, each, wanted int, then func(p *process)) *killing {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	db := pg.NewDatabase(t)
 	pg.Exec(t, db, "CREATE TABLE load (id int PRIMARY KEY, n int NOT NULL, filler text)")
 	k := &killing{load: newLoad(t, pg.Connect(t, db), seed), r: r, rnd: rand.New(rand.NewPCG(seed, 2)), topic: prefix + ".public.load", kills: map[string]int{}}
@@ -370,7 +357,7 @@ func TestKillsLoseAndRepeatNothing(t *testing.T) {
 	maps.Copy(sink, map[string]string{"transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
 		"transforms.route.regex": ".*", "transforms.route.replacement": index})
 	t.Cleanup(func() { deleteIndex(t, search.URL, index) })
-	k := kill(t, pg, newRuns(t, "--config", "offset.flush.interval.ms=100"), "shop", 90_000, 3, max(20, 20*effort(t)/100), func(p *process) { p.create("search", sink) })
+	k := kill(t, pg, newRuns(t, "--config", "offset.flush.interval.ms=100"), "shop", 90_000, 3, max(20, trial.Effort(20)), func(p *process) { p.create("search", sink) })
 	k.exactlyOnce()
 	k.p.until("the marker is in the index", 2*time.Minute, func() (bool, string) {
 		res, err := http.Get(search.URL + "/" + index + "/_doc/-1")
@@ -390,7 +377,7 @@ func TestKillsOnAClusterLoseAndRepeatNothing(t *testing.T) {
 	peers.Kcat(t)
 	r := newRuns(t, "--config", "bootstrap.servers="+kafka.Addr, "--config", "group.id="+peers.Unique(t, "kills"),
 		"--config", "exactly.once.source.support=enabled", "--config", "offset.flush.interval.ms=100", "--config", "session.timeout.ms=6000", "--config", "heartbeat.interval.ms=500")
-	each := max(1, effort(t)/150)
+	each := max(1, trial.Effort(100)/150)
 	k := kill(t, pg, r, peers.Unique(t, "shop"), 30_000, each, 3*each, func(*process) {})
 	k.kafka = kafka.Addr
 	k.exactlyOnce()
@@ -402,7 +389,7 @@ func TestKillsAtLeastOnceLoseNothing(t *testing.T) {
 	pg := peers.Postgres(t)
 	peers.Kcat(t)
 	r := newRuns(t, "--config", "offset.flush.interval.ms=100", "--config", "exactly.once.source.support=disabled")
-	k := kill(t, pg, r, "shop", 60_000, 2, max(6, 6*effort(t)/100), func(*process) {})
+	k := kill(t, pg, r, "shop", 60_000, 2, max(6, trial.Effort(6)), func(*process) {})
 	k.p.until("the marker is in the topic", 2*time.Minute, func() (bool, string) {
 		records := k.read()
 		return len(records) > 0 && strings.Contains(*records[len(records)-1].Key, `"id":-1}`), fmt.Sprint(len(records))

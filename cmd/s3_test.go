@@ -16,13 +16,13 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 )
 
 // A worker is killed again and again while lines of a file go through a topic into objects: in the end each stands in one object.
 func TestKillsPutEachRecordIntoOneObject(t *testing.T) {
 	server := peers.S3(t)
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	folder := peers.Unique(t, "kills")
 	r := newRuns(t, "--config", "offset.flush.interval.ms=200")
@@ -34,7 +34,7 @@ func TestKillsPutEachRecordIntoOneObject(t *testing.T) {
 		"aws.access.key.id": server.AccessKey, "aws.secret.access.key": server.SecretKey})
 	in := filepath.Join(r.dir, "in.txt")
 	total := 0
-	for range max(4, 6*effort(t)/100) {
+	for range max(4, trial.Effort(6)) {
 		var text strings.Builder
 		for range 50 * (1 + rng.IntN(40)) {
 			fmt.Fprintf(&text, "line %d\n", total)

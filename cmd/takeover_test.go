@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"millrace/deploy/peers"
 	"millrace/deploy/peers/run"
+	"millrace/deploy/trial"
 )
 
 // A restAPI is a worker's REST interface, ours or the original's.
@@ -87,7 +87,7 @@ func (a restAPI) stop(name string) string {
 // offsets into the same topics, stops within a transaction, and Debezium goes on again. No change is lost at either
 // hand-over, each key's changes stay in order, and what comes twice is what was under way.
 func TestTakeOverFromDebeziumAndBack(t *testing.T) {
-	if os.Getenv("MILLRACE_SOAK") == "" {
+	if !trial.Soak() {
 		t.Skip("starts a JVM with Debezium: run it with MILLRACE_SOAK=1")
 	}
 	pg, kafka := peers.Postgres(t), peers.Kafka(t)
@@ -96,7 +96,7 @@ func TestTakeOverFromDebeziumAndBack(t *testing.T) {
 	prefix := peers.Unique(t, "shop")
 	db := pg.NewDatabase(t)
 	pg.Exec(t, db, "CREATE TABLE load (id int PRIMARY KEY, n int NOT NULL, filler text)")
-	l := newLoad(t, pg.Connect(t, db), uint64(time.Now().UnixNano()))
+	l := newLoad(t, pg.Connect(t, db), trial.Seed(t))
 	if err := l.copyIn(t.Context(), 1000); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 )
 
 // connectWorkerProcess is a worker of Apache Kafka Connect.
@@ -99,7 +100,7 @@ func (w *connectWorkerProcess) call(method, path, body string, out any) error {
 // TestRealConnectWorkersAreAGroup runs workers of Apache Kafka Connect as one group on our broker. One is killed, another comes, one
 // leaves. It takes three JVMs and a minute, so it is part of the soak.
 func TestRealConnectWorkersAreAGroup(t *testing.T) {
-	if os.Getenv("MILLRACE_SOAK") == "" {
+	if !trial.Soak() {
 		t.Skip("three workers on three JVMs: set MILLRACE_SOAK=1")
 	}
 	java := peers.KafkaTools(t)

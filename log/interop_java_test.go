@@ -3,7 +3,6 @@ package log_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 )
 
 // The rest of Kafka's tools: what each says when all is well, and how those cope that ask for what a lone broker does not have.
@@ -64,7 +64,7 @@ func TestKafkasOtherTools(t *testing.T) {
 		{"reassignments", "reassign.ReassignPartitionsCommand", []string{"--list"}, `No partition reassignments found`, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if soak[c.name] && os.Getenv("MILLRACE_SOAK") == "" {
+			if soak[c.name] && !trial.Soak() {
 				t.Skip("run by make soak")
 			}
 			class, args := c.class, append(c.args, at...)

@@ -20,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/deploy/trial"
 	"millrace/log"
 )
 
@@ -46,14 +47,6 @@ func globAll(t testing.TB, dir, pattern string) (names []string) {
 		t.Fatal(err)
 	}
 	return names
-}
-
-// effort scales rounds and seeds by the environment.
-func effort(n int) int {
-	if p, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && p > 0 {
-		n = max(1, n*p/100)
-	}
-	return n
 }
 
 // TestMain also is the process that is killed: it runs a broker and prints its address.
@@ -99,9 +92,8 @@ func brokerProcess(t *testing.T, dir string) (addr string, kill func()) {
 // A broker that is killed at any moment under load loses nothing that it acknowledged, stores nothing
 // of an idempotent producer twice, and keeps the order, though the client retries across every kill.
 func TestKilledBrokerKeepsWhatItAcknowledged(t *testing.T) {
-	rounds := effort(20)
-	seed := rand.Uint64()
-	t.Logf("seed %d, %d kills", seed, rounds)
+	rounds := trial.Effort(20)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
 	const partitions = 3

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 	"millrace/log"
 )
 
@@ -95,7 +96,7 @@ func noSecret(t testing.TB, lg *lockedLines) {
 // onlyInSoak keeps what costs a JVM or two for longer runs.
 func onlyInSoak(t *testing.T) {
 	t.Helper()
-	if os.Getenv("MILLRACE_SOAK") == "" {
+	if !trial.Soak() {
 		t.Skip("in make soak (MILLRACE_SOAK=1)")
 	}
 }

@@ -11,19 +11,20 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"millrace/deploy/trial"
 )
 
 // Records are copied from one topic to another in transactions with the offsets that they were read at, while the broker is killed
 // again and again: each is copied exactly once.
 func TestKilledBrokerCopiesExactlyOnce(t *testing.T) {
 	for name, opts := range flows {
-		t.Run(name, func(t *testing.T) { copyUnderKills(t, effort(8), opts) })
+		t.Run(name, func(t *testing.T) { copyUnderKills(t, trial.Effort(8), opts) })
 	}
 }
 
 func copyUnderKills(t *testing.T, rounds int, opts []kgo.Opt) {
-	seed := rand.Uint64()
-	t.Logf("seed %d, %d kills", seed, rounds)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
 	addr, kill := brokerProcess(t, dir)

@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
 
+	"millrace/deploy/trial"
 	"millrace/log"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/vfs"
@@ -746,27 +745,15 @@ func runTxnModel(t *testing.T, seed uint64, kinds map[string]int) {
 
 func TestTransactionsAgreeWithTheModelAcrossStopsAndFaults(t *testing.T) {
 	kinds := map[string]int{}
-	if s := os.Getenv("MILLRACE_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+	seeds := trial.Seeds(100)
+	for _, seed := range seeds {
 		runTxnModel(t, seed, kinds)
-		return
-	}
-	base, rounds := uint64(1), effort(100)
-	if rounds > 100 {
-		base = uint64(time.Now().UnixNano()) / 1000
-	}
-	t.Logf("seeds %d to %d", base, base+uint64(rounds)-1)
-	for i := range rounds {
-		runTxnModel(t, base+uint64(i), kinds)
 	}
 	for _, k := range slices.Sorted(maps.Keys(kinds)) {
 		t.Logf("%s: %d", k, kinds[k])
 	}
 	for _, k := range []string{"closed", "killed", "died", "died while it started", "unknown", "ended, committed", "ended, aborted", "aborted by init", "zombie", "repeated", "sent again", "compacted", "little space", "refused"} {
-		if rounds >= 100 && kinds[k] == 0 {
+		if len(seeds) >= 100 && kinds[k] == 0 {
 			t.Errorf("%q never happened", k)
 		}
 	}

@@ -10,40 +10,24 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
 	"github.com/getkin/kin-openapi/routers"
+
+	"millrace/deploy/trial"
 )
 
 // TestTheAPIAnswersAsItIsDescribed sends requests made from the API's description, right
 // ones and mutated ones, to a live worker. Each answer must be one that the description
-// has, in status, media type and body, and none an internal error. The seed is printed;
-// MILLRACE_SEED runs one again.
+// has, in status, media type and body, and none an internal error.
 func TestTheAPIAnswersAsItIsDescribed(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("MILLRACE_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n := 3000
-	if text := os.Getenv("MILLRACE_EFFORT"); text != "" {
-		percent, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		n = max(200, n*percent/100)
-	}
-	t.Logf("MILLRACE_SEED=%d, %d requests", seed, n)
+	seed := trial.Seed(t)
+	n := max(200, trial.Effort(3000))
 
 	logged := &lockedLog{}
 	w := startWorkerWith(t, nil, slog.New(slog.NewTextHandler(logged, nil)))

@@ -6,13 +6,13 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/deploy/trial"
 	"millrace/schema/config"
 )
 
@@ -161,16 +161,7 @@ func TestEveryClientSettingHasAnEffectOrAReason(t *testing.T) {
 
 // TestWhatIsTakenMakesAClient: a setting that passed its check never fails the client that is made with it.
 func TestWhatIsTakenMakesAClient(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if text := os.Getenv("MILLRACE_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seed = n
-	}
-	t.Logf("MILLRACE_SEED=%d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := rand.New(rand.NewPCG(trial.Seed(t), 1))
 	texts := []string{"true", "false", "-1", "0", "1", "9", "100", "44999", "2147483647", "9223372036854775807", "all", "gzip", "lz4", "zstd", "snappy", "none", "latest", "read_uncommitted", "x"}
 	c := WorkerConfig{Properties: map[string]string{}}
 	made := 0

@@ -3,20 +3,10 @@ package connectortest
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 
 	"millrace/schema"
 )
-
-// Effort scales a number of rounds by MILLRACE_EFFORT, in percent.
-func Effort(n int) int {
-	if p, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && p > 0 {
-		return max(1, n*p/100)
-	}
-	return n
-}
 
 // Op is what an event of a database source says: c, u, d, r and so on, or "tombstone".
 func Op(r schema.Record) string {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"millrace/connectors/connectortest"
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
 
@@ -114,7 +115,7 @@ func TestMemory(t *testing.T) {
 			most.Store(max(most.Load(), m.HeapInuse))
 		}
 	}()
-	n := int64(effort(40))
+	n := int64(trial.Effort(40))
 	for o := range n {
 		run.Put([]schema.Record{at(doc(fmt.Sprint(o), strings.Repeat("x", 15<<20)), 0, o)})
 	}

@@ -11,6 +11,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
 
@@ -19,8 +20,7 @@ import (
 // start again where offsets were committed. In the end the index equals the last change
 // of each key, and whatever was refused for ever was reported.
 func TestAnyTrouble(t *testing.T) {
-	for range effort(6) {
-		seed := uint64(time.Now().UnixNano())
+	for _, seed := range trial.Seeds(6) {
 		for _, pairs := range [][]string{
 			{"behavior.on.null.values", "delete"},
 			{"behavior.on.null.values", "delete", "document.versions", "none"},

@@ -24,7 +24,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -759,14 +758,6 @@ func TestRetryAfter(t *testing.T) {
 			t.Errorf("%q: got %v, want %v", text, got, want)
 		}
 	}
-}
-
-// effort scales a number of rounds by MILLRACE_EFFORT, in percent.
-func effort(rounds int) int {
-	if percent, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil {
-		return max(1, rounds*percent/100)
-	}
-	return rounds
 }
 
 func TestAPasswordInAnAddressIsNeverShown(t *testing.T) {

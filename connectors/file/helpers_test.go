@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -190,15 +188,4 @@ func (r *running) fails() error {
 		r.tb.Fatal("the task does not fail")
 	}
 	return nil
-}
-
-// effort scales a number of rounds by MILLRACE_EFFORT, in percent.
-func effort(rounds int) int {
-	percent := 100
-	if text := os.Getenv("MILLRACE_EFFORT"); text != "" {
-		if n, err := strconv.Atoi(text); err == nil {
-			percent = n
-		}
-	}
-	return max(1, rounds*percent/100)
 }

@@ -8,15 +8,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/deploy/trial"
 )
 
 // TestAnyOrder writes, rotates, copies and truncates, stops and starts in random
 // order: every line comes at least once and whole, in the order of its first coming,
 // and only what was not committed comes twice.
 func TestAnyOrder(t *testing.T) {
-	rounds := effort(12)
-	for range rounds {
-		seed := uint64(time.Now().UnixNano())
+	for _, seed := range trial.Seeds(12) {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { anyOrder(t, rand.New(rand.NewPCG(seed, 1))) })
 	}
 }

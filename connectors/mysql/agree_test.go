@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"millrace/connectors/connectortest"
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
 
@@ -83,7 +84,7 @@ func TestCharsetsAgree(t *testing.T) {
 			d.exec(fmt.Sprintf("INSERT INTO cs (id, c_%[1]s, t_%[1]s, f_%[1]s, e_%[1]s) VALUES (%[2]d, %[3]s, %[3]s, LEFT(%[3]s, 20), 'b,c')", set, id, text))
 		}
 		words := []string{"plain", "Grüße €", "Привет мир", "汉字 測試 漢字", "テスト ｶﾅ 日本語", "한국어 시험", "ภาษาไทย", "עברית", "Ελληνικά", "😀 𝄞", "x\u0301 ‑ – ”"}
-		for _, s := range sets[:min(len(sets), connectortest.Effort(len(sets)))] {
+		for _, s := range sets[:min(len(sets), trial.Effort(len(sets)))] {
 			if s.max == 1 {
 				for from := 0; from < 256; from += 64 {
 					var b []byte
@@ -104,7 +105,7 @@ func TestCharsetsAgree(t *testing.T) {
 // TestRandomValuesAgree: values by chance of every type, in every handling mode.
 func TestRandomValuesAgree(t *testing.T) {
 	eachServer(t, func(t *testing.T, d *database) {
-		rnd := rand.New(rand.NewPCG(newSeed(t), 2))
+		rnd := rand.New(rand.NewPCG(trial.Seed(t), 2))
 		type column struct {
 			def   string
 			value func() string
@@ -260,7 +261,7 @@ func TestRandomValuesAgree(t *testing.T) {
 		}
 		defs = append(defs, "g1 BIGINT AS (c0 * 2) STORED", "g2 VARCHAR(50) AS (CONCAT(c0, 'x')) VIRTUAL")
 		d.exec("SET SESSION sql_mode = ''", "CREATE TABLE v (id INT PRIMARY KEY, "+strings.Join(defs, ", ")+")")
-		for id := range connectortest.Effort(60) {
+		for id := range trial.Effort(60) {
 			var vals []string
 			for _, c := range cols {
 				v := c.value()

@@ -3,16 +3,15 @@ package mysql
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-mysql-org/go-mysql/client"
 
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 )
 
 // A tracker follows the statements that a real server logs, and compares the tables that
@@ -273,21 +272,6 @@ func (tr *tracker) ours(t *Table) string {
 	return b.String() + strings.Join(keys, "")
 }
 
-// chance is the seed of what a test does by chance: MILLRACE_SEED, or in a soak a new one
-// each time; else always the same, so that a server's own oddity found one day does not
-// turn an unrelated change red.
-func chance(t testing.TB) uint64 {
-	seed := uint64(1)
-	if os.Getenv("MILLRACE_SOAK") != "" {
-		seed = uint64(time.Now().UnixNano())
-	}
-	if s := os.Getenv("MILLRACE_SEED"); s != "" {
-		seed, _ = strconv.ParseUint(s, 10, 64)
-	}
-	t.Logf("MILLRACE_SEED=%d", seed)
-	return seed
-}
-
 // TestRandomDDLIsFollowed runs statements by chance on real servers and compares the
 // definitions that we have with the server's after each one that it took.
 func TestRandomDDLIsFollowed(t *testing.T) {
@@ -297,20 +281,17 @@ func TestRandomDDLIsFollowed(t *testing.T) {
 	}{{"MySQL", peers.MySQL}, {"MariaDB", peers.MariaDB}} {
 		t.Run(kind.name, func(t *testing.T) {
 			server := kind.server(t)
-			seed := chance(t)
+			seed := trial.Seed(t)
 			db := []string{server.NewDatabase(t), server.NewDatabase(t)}
 			tr := newTracker(t, server, db...)
 			m := &ddlMaker{r: rand.New(rand.NewPCG(seed, 1)), mariadb: server.MariaDB, db: [2]string{db[0], db[1]}}
-			took, rounds := 0, 500
-			if n := atoi(os.Getenv("MILLRACE_EFFORT")); n > 0 {
-				rounds = rounds * n / 100
-			}
-			for range rounds {
+			took := 0
+			for range trial.Effort(500) {
 				sql := m.statement()
 				if tr.exec(sql) {
 					took++
 					tr.compare()
-				} else if server.MariaDB && os.Getenv("MILLRACE_SOAK") != "" && tr.diff() != "" {
+				} else if server.MariaDB && trial.Soak() && tr.diff() != "" {
 					// It does so now and then; a replica of its own would not follow either.
 					t.Logf("the server refused %q, logged nothing that says so, and changed a table all the same: %s", sql, tr.diff())
 					break

@@ -6,27 +6,16 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
-
-// newSeed is a test's seed: MILLRACE_SEED's, else one by chance, which is printed.
-func newSeed(t testing.TB) uint64 {
-	seed, err := strconv.ParseUint(os.Getenv("MILLRACE_SEED"), 10, 64)
-	if err != nil {
-		seed = uint64(time.Now().UnixNano())
-	}
-	t.Logf("MILLRACE_SEED=%d", seed)
-	return seed
-}
 
 // A workload writes random transactions and knows the events that they make.
 type workload struct {
@@ -115,7 +104,7 @@ func join(ids []int64) string {
 func TestRestartsAtRandomPlaces(t *testing.T) { eachServer(t, restartsAtRandomPlaces) }
 
 func restartsAtRandomPlaces(t *testing.T, d *database) {
-	seed := newSeed(t)
+	seed := trial.Seed(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
 	w := &workload{Rows: connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d: d}
 	conf := d.config("table.include.list", d.name+".t", "max.batch.size", "50", "provide.transaction.metadata", "true")
@@ -142,7 +131,7 @@ func restartsAtRandomPlaces(t *testing.T, d *database) {
 	}
 	changes := func(r *connectortest.SourceRun) int { return len(on(r.Records(), topic)) }
 	killed := 0
-	for round := range connectortest.Effort(15) {
+	for round := range trial.Effort(15) {
 		for range 1 + w.Rnd.IntN(6) {
 			w.write()
 		}
@@ -193,7 +182,7 @@ func restartsAtRandomPlaces(t *testing.T, d *database) {
 func TestConnectionsCutAnywhere(t *testing.T) { eachServer(t, connectionsCutAnywhere) }
 
 func connectionsCutAnywhere(t *testing.T, d *database) {
-	seed := newSeed(t)
+	seed := trial.Seed(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
 	w := &workload{Rows: connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d: d}
 	for range 20 {
@@ -213,7 +202,7 @@ func connectionsCutAnywhere(t *testing.T, d *database) {
 	var changes []connectortest.Change
 	reads := map[int64]int64{}
 	whole, failures := false, 0
-	rounds := connectortest.Effort(25)
+	rounds := trial.Effort(25)
 	for round := 0; round < rounds || !whole || len(changes) < len(w.Want); round++ {
 		if round == 10*rounds {
 			t.Fatalf("seed %d: %d rounds, the snapshot is whole: %t, %d of %d changes", seed, round, whole, len(changes), len(w.Want))
@@ -274,7 +263,7 @@ func connectionsCutAnywhere(t *testing.T, d *database) {
 // TestServerIsKilledAndComesBack kills the server in mid-stream: the task fails as one
 // that may be tried again, and its successors lose nothing.
 func TestServerIsKilledAndComesBack(t *testing.T) {
-	seed := newSeed(t)
+	seed := trial.Seed(t)
 	d := ownDatabase(t, false, nil)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
 	w := &workload{Rows: connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d: d}
@@ -282,7 +271,7 @@ func TestServerIsKilledAndComesBack(t *testing.T) {
 	topic := "p." + d.name + ".t"
 	store := &connectortest.OffsetStore{}
 	var got []connectortest.Change
-	for round := range connectortest.Effort(4) {
+	for round := range trial.Effort(4) {
 		r := d.start(conf, store)
 		if round == 0 {
 			streaming(r)

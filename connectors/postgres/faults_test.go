@@ -18,6 +18,7 @@ import (
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 	"millrace/schema"
 	"millrace/schema/converters"
 )
@@ -84,8 +85,7 @@ func (w *workload) write() {
 // the end is each change once, in order, between its transaction's beginning and end.
 // Some of the times the server's sender is killed under it.
 func TestRestartsAtRandomPlaces(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
 	w := &workload{connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d}
@@ -109,7 +109,7 @@ func TestRestartsAtRandomPlaces(t *testing.T) {
 	}
 	changes := func(r *connectortest.SourceRun) int { return len(on(r.Records(), "p.public.t")) }
 	killed := 0
-	for round := range connectortest.Effort(25) {
+	for round := range trial.Effort(25) {
 		for range 1 + w.Rnd.IntN(6) {
 			w.write()
 		}
@@ -159,8 +159,7 @@ func TestRestartsAtRandomPlaces(t *testing.T) {
 // it may be tried again, and in the end each row of the snapshot and each change behind
 // it is there once.
 func TestConnectionsCutAnywhere(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (id bigint PRIMARY KEY, v bigint)", "CREATE TABLE noise (n int)")
 	w := &workload{connectortest.Rows{Rnd: rand.New(rand.NewPCG(seed, 1)), Next: 1}, d}
@@ -180,14 +179,14 @@ func TestConnectionsCutAnywhere(t *testing.T) {
 	var changes []connectortest.Change
 	reads := map[int64]int64{}
 	whole, cuts, failures := false, 0, 0
-	for round := 0; round < connectortest.Effort(40) || !whole || len(changes) < len(w.Want); round++ {
-		if round == 10*connectortest.Effort(40) {
+	for round := 0; round < trial.Effort(40) || !whole || len(changes) < len(w.Want); round++ {
+		if round == 10*trial.Effort(40) {
 			t.Fatalf("seed %d: %d rounds, the snapshot is whole: %t, %d of %d changes", seed, round, whole, len(changes), len(w.Want))
 		}
-		if whole && round < connectortest.Effort(40) {
+		if whole && round < trial.Effort(40) {
 			w.write()
 		}
-		if round < connectortest.Effort(40) {
+		if round < trial.Effort(40) {
 			cuts++
 			p.BreakAfter(w.Rnd.IntN(1 << (8 + w.Rnd.IntN(10))))
 		} else {
@@ -420,7 +419,7 @@ func TestLargeRows(t *testing.T) {
 		largeRows(t, conf)
 		return
 	}
-	half := connectortest.Effort(30) // 100 for the figure
+	half := trial.Effort(30) // 100 for the figure
 	const insertBig = "INSERT INTO big SELECT g, repeat(md5(g::text), 15*32768) FROM generate_series(%d, %d) g"
 	d := newDatabase(t)
 	d.exec("CREATE TABLE big (id int PRIMARY KEY, body text)", "SET default_toast_compression = lz4", fmt.Sprintf(insertBig, 1, half))

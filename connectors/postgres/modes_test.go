@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
 
@@ -285,12 +285,7 @@ func TestDelays(t *testing.T) {
 // starts, ends with a topic that says what the table holds. Rows that were sent and deleted
 // since are the hard part.
 func TestBrokenOffSnapshots(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("MILLRACE_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("MILLRACE_SEED=%d", seed)
-	rnd := rand.New(rand.NewPCG(seed, 1))
+	rnd := rand.New(rand.NewPCG(trial.Seed(t), 1))
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (id int PRIMARY KEY, v int)", "INSERT INTO t SELECT n, 0 FROM generate_series(1, 2000) n")
 	conf := d.config("max.batch.size", "50", "max.queue.size", "51")

@@ -6,7 +6,6 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
 
@@ -364,15 +364,7 @@ func TestRandomRows(t *testing.T) {
 }
 
 func randomRows(t *testing.T, d *database, types []randomType, modes [][]string) {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("MILLRACE_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	rows := 30
-	if p, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && p > 0 {
-		rows = max(5, rows*p/100)
-	}
-	t.Logf("MILLRACE_SEED=%d, %d rows of %d columns", seed, rows, len(types))
+	seed, rows := trial.Seed(t), max(5, trial.Effort(30))
 	r := rand.New(rand.NewPCG(seed, 18))
 	for _, e := range []string{"hstore", "citext", "ltree", "isn"} {
 		d.exec("CREATE EXTENSION " + e)

@@ -23,6 +23,7 @@ import (
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
 
@@ -322,8 +323,7 @@ func TestObjectsThatAreThereAlready(t *testing.T) {
 
 // Requests fail, and answers are lost, at random; tasks die: in the end each record is in one object.
 func TestEveryRecordIsInOneObject(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var mu sync.Mutex
 	chance := func(n int) bool {

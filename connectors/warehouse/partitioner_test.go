@@ -2,12 +2,11 @@ package warehouse
 
 import (
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"millrace/deploy/trial"
 	"millrace/schema"
 	"millrace/schema/config"
 )
@@ -180,10 +179,7 @@ func TestSettingsThatMakeNoPartitioner(t *testing.T) {
 
 // Whatever order times come in, a folder is the same as for each alone.
 func TestFoldersByTimeDoNotDependOnWhatCameBefore(t *testing.T) {
-	seed := rand.Uint64()
-	if text := os.Getenv("MILLRACE_SEED"); text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
-	}
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for _, zone := range []string{"UTC", "Europe/Berlin", "America/Los_Angeles", "Australia/Lord_Howe", "America/Sao_Paulo", "Asia/Kolkata"} {
 		for _, step := range []string{"3600000", "86400000", "900000", "12345678", "604800000"} {

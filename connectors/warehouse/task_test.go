@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
+	"millrace/deploy/trial"
 	"millrace/schema"
 	"millrace/schema/config"
 	"millrace/schema/plugin"
@@ -229,17 +229,8 @@ func TestRecordsThatAreLeftOut(t *testing.T) {
 // A model of kills: whatever fails and whenever the task dies, what is visible holds each record up to the committed offset
 // once, none twice, and a file that is written again is the same.
 func TestEveryRecordStandsInOneFile(t *testing.T) {
-	seed, fixed := rand.Uint64(), false
-	if text := os.Getenv("MILLRACE_SEED"); text != "" {
-		seed, _ = strconv.ParseUint(text, 10, 64)
-		fixed = true
-	}
-	rounds := 12
-	if fixed {
-		rounds = 1
-	}
-	for round := range rounds {
-		everyRecord(t, seed+uint64(round))
+	for _, seed := range trial.Seeds(12) {
+		everyRecord(t, seed)
 	}
 }
 

@@ -3,7 +3,6 @@ package peers
 import (
 	"encoding/json"
 	"net/http"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -13,6 +12,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"testing"
+
+	"millrace/deploy/trial"
 )
 
 func TestPostgresHasLogicalDecodingAndADatabaseForEachTest(t *testing.T) {
@@ -179,7 +180,7 @@ func TestKcatReadsWhatKafkasConsoleProducerWrites(t *testing.T) {
 
 // Each Java server takes several seconds to start, so this is left to make soak.
 func TestJavaServersOfATestsOwnKeepTheirDataOverAKill(t *testing.T) {
-	if os.Getenv("MILLRACE_SOAK") == "" {
+	if !trial.Soak() {
 		t.Skip("run by make soak")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)

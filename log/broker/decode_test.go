@@ -8,6 +8,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"millrace/deploy/trial"
 	"millrace/log/broker/auth"
 	"millrace/log/internal/wire"
 )
@@ -18,8 +19,7 @@ func TestDecodersTakeNoMoreThanTheirInputAllows(t *testing.T) {
 	if underRace {
 		t.Skip("the race detector counts its own")
 	}
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	const size = 60 << 10
 	fill := func(f func(i int) byte) []byte {

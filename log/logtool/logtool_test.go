@@ -15,20 +15,13 @@ import (
 	"testing"
 	"time"
 
+	"millrace/deploy/trial"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/store"
 	"millrace/log/internal/vfs"
 )
 
 var ctx = context.Background()
-
-// effort scales rounds by MILLRACE_EFFORT, a percentage.
-func effort(n int) int {
-	if pct, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && pct > 0 {
-		return max(1, n*pct/100)
-	}
-	return n
-}
 
 func openStore(t testing.TB, fsys vfs.FS) *store.Store {
 	t.Helper()
@@ -537,16 +530,11 @@ func TestATornTailIsToldFromDamage(t *testing.T) {
 
 // Whatever byte of a log changes, verify notices, and repair loses no more than the batch that it is in.
 func TestEveryFlippedByteIsFoundAndCostsOneBatch(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	if s, err := strconv.ParseUint(os.Getenv("MILLRACE_SEED"), 10, 64); err == nil {
-		seed = s
-	}
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
+	rng := rand.New(rand.NewPCG(trial.Seed(t), 0))
 	whole := sample(t)
 	content := files(t, whole)
 	ls := logs(t, whole)
-	for range effort(150) {
+	for range trial.Effort(150) {
 		fsys := vfs.NewMem()
 		for _, dir := range []string{"data/t-0", "data/u-0"} {
 			if err := fsys.MkdirAll(dir); err != nil {

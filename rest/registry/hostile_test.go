@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/deploy/trial"
 	rest "millrace/rest/registry"
 	"millrace/runtime/registry"
 	"millrace/schema/avro"
@@ -120,7 +121,7 @@ func TestTheLargestSchemasAreCompared(t *testing.T) {
 		return w
 	}
 	send("PUT", "/config", `{"compatibility":"FULL_TRANSITIVE"}`)
-	fields := 24_000 * min(effort(), 100) / 100 // at most near the limit of nodes, with their types, and below that of the text
+	fields := 24_000 * min(trial.Effort(100), 100) / 100 // at most near the limit of nodes, with their types, and below that of the text
 	for v := range 3 {
 		typ := []string{`["null","int"]`, `["int","null"]`, `["null","int"]`}[v]
 		began := time.Now()

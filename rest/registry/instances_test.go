@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 	"millrace/log"
 	"millrace/log/logtest"
 	"millrace/runtime/registry"
@@ -173,7 +172,7 @@ func instances(t *testing.T, addr string, settings ...string) {
 	}
 
 	// Most of the time goes by until the group takes a writer for dead; a run with little effort leaves that out.
-	if effort() >= 100 {
+	if trial.Effort(100) >= 100 {
 		afterAHang(t, all, wires, func() int { return next }, write, reads)
 	}
 
@@ -237,14 +236,6 @@ func afterAHang(t *testing.T, all []*server, wires []*wire, last func() int, wri
 	until(t, "what was written meanwhile", func() bool { return reads(all[dead], last()-1) && reads(all[dead], last()) })
 	until(t, "one writer", func() bool { return len(leaders(all)) == 1 })
 
-}
-
-// effort is what a run may cost, in percent of the usual.
-func effort() int {
-	if n, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil {
-		return n
-	}
-	return 100
 }
 
 func TestWithoutAWriterReadsAreServedAndWritesSayWhy(t *testing.T) {

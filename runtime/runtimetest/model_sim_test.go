@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	goruntime "runtime"
 	"slices"
 	"strconv"
@@ -17,6 +16,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"millrace/deploy/trial"
 	"millrace/log"
 	"millrace/log/logtest"
 	"millrace/runtime"
@@ -27,29 +27,16 @@ import (
 // TestSimWhatWasAcceptedRuns compares a worker with a model of what clients were told,
 // under random operations, restarts and deaths of the process, in fake time: what was
 // accepted is what runs afterwards, no task runs twice, states end right, and each
-// record is committed once. MILLRACE_SEED runs one seed again.
+// record is committed once.
 func TestSimWhatWasAcceptedRuns(t *testing.T) {
-	seeds := make([]uint64, max(2, 6*effort(t)/100))
-	for i := range seeds {
-		seeds[i] = uint64(i + 1)
-		if effort(t) > 100 {
-			seeds[i] = rand.Uint64()
-		}
-	}
-	if s := os.Getenv("MILLRACE_SEED"); s != "" {
-		n, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		seeds = []uint64{n}
-	}
+	seeds := trial.Seeds(6)
 	kinds := map[string]int{}
 	for _, seed := range seeds {
 		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { newModel(t, seed).run(60, kinds) })
 		})
 		if !ok {
-			t.Fatalf("seed %d: run it again with MILLRACE_SEED=%d", seed, seed)
+			t.Fatalf("failed with MILLRACE_SEED=%d", seed)
 		}
 	}
 	t.Logf("operations: %v", kinds)
@@ -58,19 +45,6 @@ func TestSimWhatWasAcceptedRuns(t *testing.T) {
 			t.Errorf("no %s came up", k)
 		}
 	}
-}
-
-// effort is the percentage of the usual rounds that are wanted.
-func effort(t testing.TB) int {
-	text := os.Getenv("MILLRACE_EFFORT")
-	if text == "" {
-		return 100
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("MILLRACE_EFFORT=%s: want a percentage", text)
-	}
-	return n
 }
 
 // A wanted is what a client was told of a connector.

@@ -9,11 +9,11 @@ import (
 	"flag"
 	"math/rand/v2"
 	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 )
 
 var update = flag.Bool("update", false, "ask Avro's Java library for testdata/judged.jsonl.gz anew")
@@ -22,15 +22,11 @@ var update = flag.Bool("update", false, "ask Avro's Java library for testdata/ju
 func TestJudgesAsJavaDoesNow(t *testing.T) {
 	java := peers.AvroLibrary(t)
 	first, pairs := uint64(1)<<40, 1000
-	if os.Getenv("MILLRACE_SOAK") != "" {
+	if trial.Soak() {
 		first, pairs = rand.Uint64()>>1, 100_000
 	}
-	if text := os.Getenv("MILLRACE_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("MILLRACE_SEED=%s: %v", text, err)
-		}
-		first, pairs = n, 1
+	if seed, asked := trial.Again(); asked {
+		first, pairs = seed, 1
 	}
 	if *update {
 		first, pairs = 0, 6_000

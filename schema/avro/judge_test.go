@@ -5,10 +5,10 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 
+	"millrace/deploy/trial"
 	"millrace/schema/registry"
 )
 
@@ -74,10 +74,7 @@ func TestJudgesAsJava(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	most := 6000
-	if percent, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && percent > 0 && percent < 100 {
-		most = max(100, most*percent/100)
-	}
+	most := max(100, trial.Effort(6000))
 	pairs, readable, compatible := 0, 0, 0
 	lines := bufio.NewScanner(z)
 	lines.Buffer(nil, 1<<20)

@@ -5,30 +5,17 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"testing"
 
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
 
-// Rounds runs a property with rounds random sources, MILLRACE_EFFORT percent of
-// them. A failure prints its seed; MILLRACE_SEED runs that one alone.
+// Rounds runs a property with as many random sources as trial.Effort makes of rounds, up to the first failure, whose seed it prints.
 func Rounds(t *testing.T, rounds int, property func(t *testing.T, r *rand.Rand)) {
 	t.Helper()
-	if text := os.Getenv("MILLRACE_SEED"); text != "" {
-		seed, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("MILLRACE_SEED=%q is no number", text)
-		}
-		property(t, rand.New(rand.NewPCG(seed, 1)))
-		return
-	}
-	if effort, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil {
-		rounds = max(rounds*effort/100, 1)
-	}
-	for range rounds {
-		if round(t, rand.Uint64(), property); t.Failed() {
+	for _, seed := range trial.Seeds(rounds) {
+		if round(t, seed, property); t.Failed() {
 			return
 		}
 	}

@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"millrace/deploy/trial"
 )
 
 // TestAssignorsGiveEverythingOnce holds for any group: each partition that somebody reads is given to one of its readers, nothing
 // else is given, equal questions have equal answers, and the answer to its own answer is the same.
 func TestAssignorsGiveEverythingOnce(t *testing.T) {
-	for seed := range uint64(effort(3000)) {
+	for seed := range uint64(trial.Effort(3000)) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		s := randomSpec(rnd)
 		for _, name := range assignorNames {

@@ -3,9 +3,7 @@ package group
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +12,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/deploy/trial"
 )
 
 // TestConsumerGroupsKeepTheirPromisesUnderChaos has members of the newer protocol join, beat, hold on to what they should give up,
@@ -27,13 +27,7 @@ import (
 //   - when the chaos ends, every partition that somebody reads has its reader, and nobody has much more than others.
 func TestConsumerGroupsKeepTheirPromisesUnderChaos(t *testing.T) {
 	var total consumerWorld
-	seeds := make([]uint64, effort(600))
-	for i := range seeds {
-		seeds[i] = uint64(i + 1)
-	}
-	if s, err := strconv.ParseUint(os.Getenv("MILLRACE_SEED"), 10, 64); err == nil {
-		seeds = []uint64{s}
-	}
+	seeds := trial.Seeds(600)
 	for _, seed := range seeds {
 		synctest.Test(t, func(t *testing.T) {
 			w := &consumerWorld{t: t, rnd: rand.New(rand.NewPCG(seed, 848)), seed: seed}

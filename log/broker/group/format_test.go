@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"millrace/deploy/trial"
 )
 
 // TestRecordsAreTheBytesThatStandInLogs pins the formats: a log that was written once must be readable for ever.
@@ -100,8 +102,7 @@ func TestOldVersionsAreRead(t *testing.T) {
 }
 
 func TestRecordsComeBackAsTheyWere(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 0))
 	text := func() string { return strings.Repeat("x", rnd.IntN(3)) + string(rune('a'+rnd.IntN(26))) }
 	now := time.UnixMilli(5000)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,15 +14,9 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-)
 
-// effort scales n by MILLRACE_EFFORT, in percent.
-func effort(n int) int {
-	if v, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && v > 0 {
-		n = max(1, n*v/100)
-	}
-	return n
-}
+	"millrace/deploy/trial"
+)
 
 // TestGroupKeepsItsPromisesUnderChaos has clients join, sync, commit, leave, fall silent and send what is out of date, while
 // the log refuses, delays and crashes and the coordinator is read from it again. It checks what a user relies on:
@@ -36,8 +29,7 @@ func effort(n int) int {
 //   - when the chaos ends, all come together in one generation.
 func TestGroupKeepsItsPromisesUnderChaos(t *testing.T) {
 	var total world
-	for i := range effort(1500) {
-		seed := uint64(i + 1)
+	for _, seed := range trial.Seeds(1500) {
 		synctest.Test(t, func(t *testing.T) {
 			w := &world{t: t, rnd: rand.New(rand.NewPCG(seed, 0)), seed: seed}
 			w.run()

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/deploy/trial"
 )
 
 func sample(rng *rand.Rand, n int) []Record {
@@ -44,8 +46,7 @@ func sameRecord(a, b Record) bool {
 }
 
 func TestRecordsComeBackAsTheyWereBuiltInEveryCodec(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	for codec := None; codec <= Zstd; codec++ {
 		for range 50 {

@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 
+	"millrace/deploy/trial"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/scram"
 	"millrace/log/internal/store"
@@ -30,13 +29,6 @@ func open(t testing.TB, fs vfs.FS) (*store.Store, *Catalog) {
 		t.Fatal(err)
 	}
 	return st, c
-}
-
-func effort(n int) int {
-	if p, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && p > 0 {
-		n = max(1, n*p/100)
-	}
-	return n
 }
 
 func TestEveryConfigTakesItsOwnDefault(t *testing.T) {
@@ -196,23 +188,19 @@ func TestMissingDirectoryIsMadeAnew(t *testing.T) {
 // A power loss at any call, in the middle of any change: what was acknowledged is there, what was not
 // is there whole or not at all, and no id is given twice.
 func TestPowerLossDuringChanges(t *testing.T) {
-	seeds := effort(150)
-	first := rand.Uint64()
-	if s, err := strconv.ParseUint(os.Getenv("SEED"), 10, 64); err == nil {
-		first, seeds = s, 1
-	}
+	seeds := trial.Seeds(150)
 	cut := 0
-	for i := range seeds {
-		if powerLoss(t, first+uint64(i)) {
+	for _, seed := range seeds {
+		if powerLoss(t, seed) {
 			cut++
 		}
 		if t.Failed() {
-			t.Fatalf("seed %d: run again with SEED=%d", first+uint64(i), first+uint64(i))
+			t.Fatalf("failed with MILLRACE_SEED=%d", seed)
 		}
 	}
-	t.Logf("seeds %d to %d, %d cut in the middle of a change", first, first+uint64(seeds)-1, cut)
-	if seeds >= 100 && cut < seeds/10 {
-		t.Errorf("only %d of %d runs were cut in the middle of a change", cut, seeds)
+	t.Logf("%d cut in the middle of a change", cut)
+	if len(seeds) >= 100 && cut < len(seeds)/10 {
+		t.Errorf("only %d of %d runs were cut in the middle of a change", cut, len(seeds))
 	}
 }
 

@@ -5,20 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 
+	"millrace/deploy/trial"
 	"millrace/log/internal/batch"
 )
-
-func effort(n int) int {
-	if v, err := strconv.Atoi(os.Getenv("MILLRACE_EFFORT")); err == nil && v > 0 {
-		n = max(1, n*v/100)
-	}
-	return n
-}
 
 func TestOffsetMapKeepsTheNewestOffset(t *testing.T) {
 	for name, budget := range map[string]int{"exact": 1 << 20, "hashed": 3000} {
@@ -152,8 +144,7 @@ func compactOnce(t *testing.T, log []batch.View, dirty int64, budget, perFile in
 // they grow, with maps that are too small, and compares with the same log uncompacted.
 func TestCompactionKeepsWhatReadersMustSee(t *testing.T) {
 	var dropped, tombstones, markers int
-	for i := range effort(60) {
-		seed := uint64(i + 1)
+	for _, seed := range trial.Seeds(60) {
 		rnd := rand.New(rand.NewPCG(seed, 0))
 		fail := func(format string, args ...any) {
 			t.Helper()
@@ -189,7 +180,7 @@ func TestCompactionKeepsWhatReadersMustSee(t *testing.T) {
 					if rnd.IntN(3) == 0 {
 						r.Headers = []batch.Header{{Key: "h", Value: []byte("v")}}
 					}
-					if i%7 == 0 && rnd.IntN(10) == 0 {
+					if seed%7 == 0 && rnd.IntN(10) == 0 {
 						r.Key = nil
 					}
 					rs = append(rs, r)
@@ -223,7 +214,7 @@ func TestCompactionKeepsWhatReadersMustSee(t *testing.T) {
 			before := committed(t, log, aborted)
 			var cleaned []batch.View
 			budget := DefaultBudget
-			if i%3 == 0 {
+			if seed%3 == 0 {
 				budget = 30 * slotSize
 			}
 			cleaned, dirty = compactOnce(t, log, dirty, budget, 1+rnd.IntN(12), now, aborted, lastOf)

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"millrace/deploy/trial"
 )
 
 func TestBucketsFollowEachOther(t *testing.T) {
@@ -29,8 +31,7 @@ func TestBucketsFollowEachOther(t *testing.T) {
 }
 
 func TestQuantilesAreNearTheRealOnes(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	var d Durations
 	var all []time.Duration

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"millrace/deploy/trial"
 )
 
 func TestDeadlines(t *testing.T) {
@@ -131,8 +133,7 @@ func TestConcurrentReadersAndWritersLoseNothing(t *testing.T) {
 }
 
 func TestBytesComeInOrderWhateverTheSizes(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	a, b := Pipe()
 	sent := make([]byte, 2<<20)

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/deploy/trial"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/vfs"
 )
@@ -248,7 +249,7 @@ func TestCompactionSurvivesACrashAtEveryStep(t *testing.T) {
 	if names[vfs.OpRename] < 6 || names[vfs.OpSyncDir] < 4 {
 		t.Fatalf("steps: %v", names)
 	}
-	outcomes := effort(3)
+	outcomes := trial.Effort(3)
 	rolled := 0
 	for step := range steps + 1 {
 		for outcome := range outcomes + 1 {
@@ -371,7 +372,7 @@ func TestReadersNoticeNothingOfACompaction(t *testing.T) {
 	}
 	groups := 0
 	var want map[string]string
-	for i := range uint64(effort(12)) {
+	for i := range uint64(trial.Effort(12)) {
 		want = churn(t, p, 100+i, 40)
 		groups += mustCompact(t, p).Groups
 	}

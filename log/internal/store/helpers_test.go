@@ -6,24 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
-	"strconv"
 	"testing"
 	"time"
 
 	"millrace/log/internal/batch"
 	"millrace/log/internal/vfs"
 )
-
-// effort scales rounds and seeds by MILLRACE_EFFORT, a percentage.
-func effort(n int) int {
-	if s := os.Getenv("MILLRACE_EFFORT"); s != "" {
-		if pct, err := strconv.Atoi(s); err == nil && pct > 0 {
-			return max(1, n*pct/100)
-		}
-	}
-	return n
-}
 
 // quiet is a store without background work, ballast or space limit.
 func quiet() Options {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/deploy/trial"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/vfs"
 )
@@ -125,7 +125,7 @@ func (m *model) arm() {
 func (m *model) open() (crashed bool) {
 	for attempt := 0; ; attempt++ {
 		m.calls, m.dead, m.dieAt, m.eioAt = 0, false, 0, 0
-		if os.Getenv("MILLRACE_SEED") != "" {
+		if _, asked := trial.Again(); asked {
 			if _, err := m.fs.Stat("data"); err == nil {
 				m.t.Logf("before the start:\n%s", dump(m.t, m.fs))
 			}
@@ -605,7 +605,7 @@ func runModel(t *testing.T, seed uint64, kinds map[string]int) {
 	m := &model{t: t, seed: seed, rng: rand.New(rand.NewPCG(seed, 1)), fs: vfs.NewCrashable(), parts: map[TopicPartition]*modelPartition{}, kinds: kinds,
 		clock: time.UnixMilli(1_700_000_000_000)}
 	m.o = quiet()
-	if os.Getenv("MILLRACE_SEED") != "" {
+	if _, asked := trial.Again(); asked {
 		m.o.Logger = testLogger(t)
 	}
 	m.o.MaxSyncs = 1
@@ -642,30 +642,16 @@ var metBefore = []uint64{1796016709595550}
 
 func TestStoreAgreesWithTheModelAcrossStopsAndFaults(t *testing.T) {
 	kinds := map[string]int{}
-	if s := os.Getenv("MILLRACE_SEED"); s != "" {
-		seed, err := strconv.ParseUint(s, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+	seeds := trial.Seeds(1500)
+	if _, asked := trial.Again(); !asked {
+		seeds = append(seeds, metBefore...)
+	}
+	for _, seed := range seeds {
 		runModel(t, seed, kinds)
-		return
-	}
-	// The usual run walks the same seeds each time, so that a change is judged by what it
-	// changes; more effort looks where nobody has looked yet.
-	base, rounds := uint64(1), effort(1500)
-	if rounds > 1500 {
-		base = uint64(time.Now().UnixNano()) / 1000
-	}
-	for _, seed := range metBefore {
-		runModel(t, seed, kinds)
-	}
-	t.Logf("seeds %d to %d", base, base+uint64(rounds)-1)
-	for i := range rounds {
-		runModel(t, base+uint64(i), kinds)
 	}
 	t.Logf("%v", kinds)
 	for _, k := range []string{"close", "kill", "crash", "die", "died in open", "eio sync", "little space", "resent, duplicate true", "resent, duplicate false"} {
-		if rounds >= 300 && kinds[k] == 0 {
+		if len(seeds) >= 300 && kinds[k] == 0 {
 			t.Errorf("%q never happened", k)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/deploy/trial"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/vfs"
 )
@@ -673,7 +674,7 @@ func TestManyUsersAtOnceOnARealDisk(t *testing.T) {
 	var wg sync.WaitGroup
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	rounds := effort(100)
+	rounds := trial.Effort(100)
 	for n := range 3 {
 		p, err := s.Create(TopicPartition{"t", int32(n)}, [16]byte{byte(n)}, cfg)
 		if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"millrace/deploy/trial"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/vfs"
 )
@@ -82,8 +83,7 @@ func (im *image) cut() {
 
 func TestARealLossOfPowerTakesNothingThatWasAcknowledged(t *testing.T) {
 	im := newImage(t, 96)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	o := Options{Maintain: 20 * time.Millisecond, Ballast: -1, MinFree: -1}
 	cfg := DefaultConfig()
@@ -95,7 +95,7 @@ func TestARealLossOfPowerTakesNothingThatWasAcknowledged(t *testing.T) {
 	var mu sync.Mutex
 	log := map[TopicPartition]map[int64][]sent{} // by producer, in order of sequence
 	acked, survived := 0, 0
-	rounds := effort(12)
+	rounds := trial.Effort(12)
 	for round := range rounds {
 		s, err := Open(vfs.OS{}, filepath.Join(im.mount, "data"), o)
 		if err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"millrace/deploy/trial"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/vfs"
 )
@@ -146,8 +147,7 @@ func TestTheScrubLeavesCompactionAndRetentionTheirWay(t *testing.T) {
 }
 
 func TestTheScrubRunsBesideWritersReadersAndRetention(t *testing.T) {
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	s := open(t, vfs.NewMem(), quiet())
 	c := DefaultConfig()
 	c.SegmentBytes, c.RetentionBytes, c.Compact = 2048, 8192, true
@@ -167,7 +167,7 @@ func TestTheScrubRunsBesideWritersReadersAndRetention(t *testing.T) {
 	loop(func(*rand.Rand) { _ = s.Maintain() })
 	loop(func(*rand.Rand) { s.CompactDirtiest() })
 	var bytes int64
-	for deadline := time.Now().Add(30 * time.Second); bytes < int64(effort(4<<20)) && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(30 * time.Second); bytes < int64(trial.Effort(4<<20)) && time.Now().Before(deadline); {
 		r, err := s.Scrub(context.Background())
 		if err != nil || len(r.Damaged) > 0 {
 			t.Errorf("%+v, %v", r, err)

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
+	"millrace/deploy/trial"
 	"millrace/log/internal/batch"
 	"millrace/log/internal/vfs"
 )
@@ -112,10 +112,9 @@ func (l tornLog) harmless(changed []byte, n int) bool {
 
 func TestATornTailIsCutToTheLastWholeBatch(t *testing.T) {
 	l := makeTornLog(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	step := int64(max(1, 100/effort(100)))
+	step := int64(max(1, 100/trial.Effort(100)))
 	for _, d := range damages {
 		t.Run(d.name, func(t *testing.T) {
 			checked := 0
@@ -175,10 +174,9 @@ func TestATornTailIsCutToTheLastWholeBatch(t *testing.T) {
 
 func TestDamageBelowTheDurablePositionIsKept(t *testing.T) {
 	l := makeTornLog(t)
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	step := int64(max(1, 100/effort(100)))
+	step := int64(max(1, 100/trial.Effort(100)))
 	end := int64(len(l.log))
 	for _, d := range damages {
 		t.Run(d.name, func(t *testing.T) {
