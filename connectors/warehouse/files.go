@@ -2,6 +2,7 @@ package warehouse
 
 import (
 	"io"
+	"strings"
 
 	"millrace/connectors"
 	"millrace/schema"
@@ -14,7 +15,12 @@ type File struct {
 	Records     int64
 	Size        int64
 	Body        io.ReaderAt // Size bytes, for several readers at once
+
+	end, ext string // what NameWithEnd puts before, and behind, the end of Name
 }
+
+// NameWithEnd is Name with the offset of the last record behind that of the first one.
+func (f *File) NameWithEnd() string { return strings.TrimSuffix(f.Name, f.ext) + f.end + f.ext }
 
 // openFile is a file that takes records.
 type openFile struct {

@@ -95,6 +95,13 @@ var Settings = config.Define(flushSize, rotateInterval, rotateSchedule, rotateOn
 	"max.write.duration.ms": "writing is bounded by what is under way, and a long one is reported as progress",
 })
 
+// SettingsWithFormat are the same where format.class has a default.
+func SettingsWithFormat(class config.Class) config.Def {
+	withDefault := formatClass
+	withDefault.Required, withDefault.Default = false, class
+	return Settings.Replacing(withDefault)
+}
+
 func positiveOrOff(d time.Duration) error {
 	if d != -time.Millisecond && d < time.Millisecond {
 		return errors.New("it must be at least 1, or -1 for never")

@@ -503,7 +503,8 @@ func (t *Task) commit(ctx context.Context, g *group) (err error) {
 			body = whole
 			moving()
 		}
-		files[i] = File{Name: t.set.name(f.topic, g.part.tp.Partition, f.folder, f.first), First: f.first, Last: f.last, Records: f.records, Size: body.size, Body: body}
+		files[i] = File{Name: t.set.name(f.topic, g.part.tp.Partition, f.folder, f.first), First: f.first, Last: f.last, Records: f.records, Size: body.size, Body: body,
+			end: fmt.Sprintf("%s%0*d", t.set.delim, t.set.pad, f.last), ext: t.set.ext}
 	}
 	return t.target.Commit(ctx, g.part.tp, files, moving)
 }

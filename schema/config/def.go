@@ -50,6 +50,19 @@ func (d Def) Merge(o Def) Def {
 	return n
 }
 
+// Replacing is d with f in the place of the setting of the same name: with another default, say. Its key is read as before. That there is
+// none is a bug, so Replacing panics.
+func (d Def) Replacing(f Field) Def {
+	n := d.With()
+	name := f.info().Name
+	at := slices.IndexFunc(n.fields, func(old Field) bool { return old.info().Name == name })
+	if at < 0 {
+		panic("config: there is no key " + name + " to be replaced")
+	}
+	n.fields[at], n.byName[name] = f, f
+	return n
+}
+
 // Ignoring is d with keys that existing configurations may hold and that have no
 // meaning here, each with the reason. They are accepted and reported as notices. A key that
 // ends in ".*" stands for all that begin so.

@@ -2,7 +2,7 @@
 //
 //	peerd hold COMMAND…    runs COMMAND; tests in it share servers of their own, which are gone when it ends
 //	peerd serve RUN        serves a run until nobody has used it for half a minute; tests start it by themselves
-//	peerd install [KIND…]  puts together what the peers need: postgres postgres18 mysql mariadb kcat python kafka connect opensearch elasticsearch
+//	peerd install [KIND…]  puts together what the peers need: postgres postgres18 mysql mariadb kcat python kafka connect opensearch elasticsearch s3 hdfs
 package main
 
 import (

@@ -78,7 +78,7 @@ func CacheDir() (string, error) {
 
 // Kinds are the names that Install knows, in the order in which they are best installed.
 func Kinds() []string {
-	return []string{"postgres", "postgres18", "mysql", "mariadb", "kcat", "python", "avro", "kafka", "connect", "opensearch", "elasticsearch", "s3"}
+	return []string{"postgres", "postgres18", "mysql", "mariadb", "kcat", "python", "avro", "kafka", "connect", "opensearch", "elasticsearch", "s3", "hdfs"}
 }
 
 // Install makes sure that the named peer can be started, fetching what is missing (as root, or with sudo where it asks

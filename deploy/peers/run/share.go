@@ -185,6 +185,8 @@ func start(ctx context.Context, kind, dir string) (*Server, error) {
 		return OpenSearch(ctx, dir, "")
 	case "elasticsearch":
 		return Elasticsearch(ctx, dir, "")
+	case "hdfs":
+		return HDFS(ctx, dir, 1)
 	case "s3":
 		return S3(ctx, dir)
 	}
