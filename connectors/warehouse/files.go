@@ -30,6 +30,7 @@ type openFile struct {
 	schema      *schema.Schema // of the first record, or what the others are turned into
 	first, last int64
 	records     int64
+	largest     int   // bytes of the largest record
 	cuts        []cut // blocks of the content
 	projections map[*schema.Schema]*schema.Projection
 }
@@ -50,6 +51,7 @@ func (o *openFile) add(b []byte, offset int64) error {
 	}
 	o.last = offset
 	o.records++
+	o.largest = max(o.largest, len(b))
 	if n := len(o.cuts); n == 0 || o.cuts[n-1].bytes >= blockBytes {
 		o.cuts = append(o.cuts, cut{})
 	}

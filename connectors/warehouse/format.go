@@ -1,20 +1,13 @@
 package warehouse
 
 import (
-	"compress/flate"
-	"encoding/binary"
 	"fmt"
-	"hash/crc32"
 	"io"
-	"math/rand/v2"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/snappy"
-	"github.com/klauspost/compress/zstd"
 
 	"millrace/schema"
-	"millrace/schema/avro/avrodata"
 	"millrace/schema/converters"
 )
 
@@ -96,141 +89,6 @@ func finishGzip(o *openFile, level int) func(io.Writer) error {
 		}
 		return z.Close()
 	}
-}
-
-// container is Avro's object container file. Source: the Avro specification, "Object Container Files".
-type container struct {
-	options avrodata.Options
-	codec   string // null, deflate, snappy, zstandard
-
-	encoders schema.Cache[*avroEncoder]
-}
-
-// avroEncoder is what a schema leads to.
-type avroEncoder struct {
-	header []byte // schema and codec, without the sync marker
-	enc    *avrodata.Encoder
-}
-
-// blockBytes is about what a block holds before it is compressed.
-const blockBytes = 64 << 10
-
-func (f *container) ext() string     { return ".avro" }
-func (f *container) oneSchema() bool { return true }
-
-func (f *container) compile(s *schema.Schema) (*avroEncoder, error) {
-	m := avrodata.Mapper{Options: f.options}
-	as, err := m.ToAvro(s)
-	if err != nil {
-		return nil, err
-	}
-	enc, err := avrodata.NewEncoder(s, as.Type(), f.options)
-	if err != nil {
-		return nil, err
-	}
-	b := append([]byte(nil), "Obj\x01"...)
-	meta := map[string]string{"avro.schema": as.Canonical(), "avro.codec": f.codec}
-	b = binary.AppendVarint(b, int64(len(meta)))
-	for _, key := range []string{"avro.schema", "avro.codec"} {
-		b = append(binary.AppendVarint(b, int64(len(key))), key...)
-		b = append(binary.AppendVarint(b, int64(len(meta[key]))), meta[key]...)
-	}
-	return &avroEncoder{header: append(b, 0), enc: enc}, nil
-}
-
-func (f *container) append(dst []byte, s *schema.Schema, v schema.Value) ([]byte, error) {
-	if s == nil {
-		return dst, &schema.DataError{Reason: "the value has no schema, and AvroFormat needs one; use a converter that has schemas, or JsonFormat"}
-	}
-	e, err := f.encoders.Get(s, f.compile)
-	if err != nil {
-		return dst, err
-	}
-	out, null, err := e.enc.Append(dst, v)
-	if err == nil && null {
-		err = &schema.DataError{Reason: "the value is null, and AvroFormat has no null record"}
-	}
-	if err != nil {
-		return dst, err
-	}
-	return out, nil
-}
-
-func (f *container) finish(o *openFile) func(io.Writer) error {
-	e, err := f.encoders.Get(o.schema, f.compile)
-	if err != nil {
-		return func(io.Writer) error { return err }
-	}
-	// The marker follows from what is written, so that a file that is written again is the same.
-	rng := rand.NewPCG(uint64(o.first), uint64(len(e.header)))
-	var sync [16]byte
-	binary.BigEndian.PutUint64(sync[:8], rng.Uint64())
-	binary.BigEndian.PutUint64(sync[8:], rng.Uint64())
-	return func(w io.Writer) error {
-		if _, err := w.Write(append(append([]byte(nil), e.header...), sync[:]...)); err != nil {
-			return err
-		}
-		var raw, packed, head []byte
-		at := int64(0)
-		compress, err := blockCodec(f.codec)
-		if err != nil {
-			return err
-		}
-		for _, c := range o.cuts {
-			raw = append(raw[:0], make([]byte, c.bytes)...)
-			if _, err := o.content.ReadAt(raw, at); err != nil && err != io.EOF {
-				return err
-			}
-			at += c.bytes
-			if packed, err = compress(packed[:0], raw); err != nil {
-				return err
-			}
-			head = binary.AppendVarint(binary.AppendVarint(head[:0], c.records), int64(len(packed)))
-			for _, part := range [][]byte{head, packed, sync[:]} {
-				if _, err := w.Write(part); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-}
-
-// avroCodecs are the values of avro.codec, and how a file names them.
-var avroCodecs = map[string]string{"null": "null", "deflate": "deflate", "snappy": "snappy", "zstd": "zstandard", "zstandard": "zstandard"}
-
-// blockCodec makes what compresses the blocks of one file.
-func blockCodec(name string) (func(dst, raw []byte) ([]byte, error), error) {
-	switch name {
-	case "deflate":
-		var out sliceWriter
-		z, err := flate.NewWriter(&out, flate.DefaultCompression)
-		return func(dst, raw []byte) ([]byte, error) {
-			out.b = dst
-			z.Reset(&out)
-			if _, err := z.Write(raw); err != nil {
-				return dst, err
-			}
-			err := z.Close()
-			return out.b, err
-		}, err
-	case "snappy":
-		return func(dst, raw []byte) ([]byte, error) {
-			dst = append(dst[:0], snappy.Encode(nil, raw)...)
-			return binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(raw)), nil
-		}, nil
-	case "zstandard":
-		z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-		return func(dst, raw []byte) ([]byte, error) { return z.EncodeAll(raw, dst[:0]), nil }, err
-	}
-	return func(_, raw []byte) ([]byte, error) { return raw, nil }, nil
-}
-
-type sliceWriter struct{ b []byte }
-
-func (w *sliceWriter) Write(p []byte) (int, error) {
-	w.b = append(w.b, p...)
-	return len(p), nil
 }
 
 // classKind is the last part of a class's name without suffix.

@@ -59,7 +59,7 @@ var (
 
 	formatClass = config.Key[config.Class]{Name: "format.class", Required: true, Importance: config.High, Group: groupFormats,
 		Check: func(c config.Class) error { _, err := formatKind(string(c)); return err },
-		Doc:   "What files are: JsonFormat (a value in a line), ByteArrayFormat (bytes as they are) or AvroFormat (Avro's object container)."}
+		Doc:   "What files are: JsonFormat (a value in a line), ByteArrayFormat (bytes as they are), AvroFormat (Avro's object container) or ParquetFormat."}
 	jsonDecimal = config.Key[string]{Name: "json.decimal.format", Default: "BASE64", Importance: config.Low, Group: groupFormats, Check: config.OneOf("BASE64", "NUMERIC"),
 		Doc: "How JsonFormat writes decimals: BASE64 (the unscaled bytes) or NUMERIC (a number)."}
 	bytesExt = config.Key[string]{Name: "format.bytearray.extension", Default: ".bin", Importance: config.Low, Group: groupFormats, Check: func(s string) error {
@@ -73,19 +73,22 @@ var (
 		Doc: "What ByteArrayFormat writes behind each value; a line feed where it is not set."}
 	avroCodec = config.Key[string]{Name: "avro.codec", Default: "null", Importance: config.Low, Group: groupFormats, Check: config.OneOf("null", "deflate", "snappy", "zstd", "zstandard"),
 		Doc: "How AvroFormat compresses blocks: null (not at all), deflate, snappy or zstd."}
+	parquetCodecName = config.Key[string]{Name: "parquet.codec", Default: "snappy", Importance: config.Low, Group: groupFormats,
+		Check: config.OneOf("none", "uncompressed", "snappy", "gzip", "zstd", "lz4", "brotli"),
+		Doc:   "How ParquetFormat compresses pages: none (or uncompressed), snappy, gzip, zstd, lz4 (LZ4_RAW) or brotli."}
 	avroEnhanced = config.Key[bool]{Name: "enhanced.avro.schema.support", Default: true, Importance: config.Low, Group: groupFormats,
-		Doc: "Whether enums stay enums in AvroFormat, and union members keep their full names."}
+		Doc: "Whether enums stay enums in AvroFormat and ParquetFormat, and union members keep their full names."}
 	avroMeta = config.Key[bool]{Name: "connect.meta.data", Default: true, Importance: config.Low, Group: groupFormats,
-		Doc: "Whether AvroFormat keeps what Connect's schemas say in connect.* properties."}
+		Doc: "Whether AvroFormat and ParquetFormat keep what Connect's schemas say in connect.* properties."}
 	avroMapKeys = config.Key[bool]{Name: "allow.optional.map.keys", Importance: config.Low, Group: groupFormats,
-		Doc: "Whether a map with optional text keys is a map in AvroFormat; else it is a list of entries."}
+		Doc: "Whether a map with optional text keys is a map in AvroFormat and ParquetFormat; else it is a list of entries."}
 	cacheSize = config.Key[int32]{Name: "schemas.cache.config", Default: 1000, Importance: config.Low, Group: groupFormats, Check: config.AtLeast[int32](1),
 		Doc: "Schemas whose encoders are kept."}
 )
 
 // Settings are the settings that NewTask reads, those of partitioners among them.
 var Settings = config.Define(flushSize, rotateInterval, rotateSchedule, rotateOnChange, rotateBytes, maxOpen, compatibility, topicsDir, padWidth, dirDelim, fileDelim, onNull,
-	formatClass, jsonDecimal, bytesExt, bytesSeparator, avroCodec, avroEnhanced, avroMeta, avroMapKeys, cacheSize).Merge(PartitionerSettings).Ignoring(map[string]string{
+	formatClass, jsonDecimal, bytesExt, bytesSeparator, avroCodec, parquetCodecName, avroEnhanced, avroMeta, avroMapKeys, cacheSize).Merge(PartitionerSettings).Ignoring(map[string]string{
 	"shutdown.timeout.ms":   "a task that is stopped leaves its open files, whose records are read again",
 	"schema.cache.size":     "see schemas.cache.config",
 	"retry.backoff.ms":      "a task that failed for a cause that may pass is tried again by itself",
@@ -109,15 +112,13 @@ func positiveOrOff(d time.Duration) error {
 	return nil
 }
 
-// formatKind is Json, ByteArray or Avro.
+// formatKind is Json, ByteArray, Avro or Parquet.
 func formatKind(class string) (string, error) {
 	switch kind := classKind(class, "Format"); kind {
-	case "Json", "ByteArray", "Avro":
+	case "Json", "ByteArray", "Avro", "Parquet":
 		return kind, nil
-	case "Parquet":
-		return "", errors.New("ParquetFormat is not supported yet; there are JsonFormat, ByteArrayFormat and AvroFormat")
 	}
-	return "", errors.New("there is no such format; there are JsonFormat, ByteArrayFormat and AvroFormat (Java classes cannot be loaded)")
+	return "", errors.New("there is no such format; there are JsonFormat, ByteArrayFormat, AvroFormat and ParquetFormat (Java classes cannot be loaded)")
 }
 
 // newFormat makes the format of the settings. gzip compresses JSON and bytes as a whole, at that level; 0 does not.
@@ -126,10 +127,9 @@ func newFormat(v config.Values, gzip int) (format, *config.Error) {
 	if err != nil {
 		return nil, formatClass.Errorf(v, "%v", err)
 	}
-	size := int(cacheSize.Get(v))
 	switch kind {
 	case "Json":
-		c, errs := converters.JSON.Make(map[string]string{"schemas.enable": "false", "decimal.format": jsonDecimal.Get(v), "schemas.cache.size": fmt.Sprint(size)}, false)
+		c, errs := converters.JSON.Make(map[string]string{"schemas.enable": "false", "decimal.format": jsonDecimal.Get(v), "schemas.cache.size": fmt.Sprint(cacheSize.Get(v))}, false)
 		if len(errs) > 0 {
 			return nil, errs[0]
 		}
@@ -142,12 +142,15 @@ func newFormat(v config.Values, gzip int) (format, *config.Error) {
 		return &rawBytes{bytesExt.Get(v), separator, gzip}, nil
 	}
 	if gzip != 0 {
-		return nil, formatClass.Errorf(v, "AvroFormat compresses its blocks and no whole files; set avro.codec instead")
+		return nil, formatClass.Errorf(v, "%sFormat compresses its blocks and no whole files; set %s instead", kind, map[string]string{"Avro": avroCodec.Name, "Parquet": parquetCodecName.Name}[kind])
 	}
-	f := &container{codec: avroCodecs[strings.ToLower(avroCodec.Get(v))],
-		options: avrodata.Options{Enhanced: avroEnhanced.Get(v), MetaData: avroMeta.Get(v), OptionalMapKeys: avroMapKeys.Get(v)}}
-	f.encoders.Limit = size
-	return f, nil
+	rows := avroRows{name: kind + "Format", options: avrodata.Options{Enhanced: avroEnhanced.Get(v), MetaData: avroMeta.Get(v), OptionalMapKeys: avroMapKeys.Get(v)}}
+	rows.encoders.Limit = int(cacheSize.Get(v))
+	if kind == "Parquet" {
+		rows.fits = fitsParquet
+		return &parquetFiles{rows, parquetCodecs[strings.ToLower(parquetCodecName.Get(v))]}, nil
+	}
+	return &container{rows, avroCodecs[strings.ToLower(avroCodec.Get(v))]}, nil
 }
 
 // set are the settings as a task uses them.

@@ -1,0 +1,266 @@
+package warehouse
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
+
+	"millrace/schema/avro"
+)
+
+const (
+	// rowGroupBytes is about what a row group holds as Avro, before it is encoded. It bounds what one file takes in memory while it is
+	// made; readers like row groups large.
+	rowGroupBytes = 32 << 20
+	// pageBytes is about what a page holds, as in Confluent's sink. Each column has buffers of this size.
+	pageBytes = 64 << 10
+	// dictionaryBytes is when a column goes on without its dictionary.
+	dictionaryBytes = 1 << 20
+	// longRecord is the size of a record from which on the bounds of a file's texts are left out: they would be as long as the texts.
+	longRecord = 16 << 10
+)
+
+// A parquetCodec is how pages are compressed, and how files that are so compressed are called.
+type parquetCodec struct {
+	ext   string
+	codec compress.Codec
+}
+
+var parquetCodecs = map[string]parquetCodec{
+	"none":         {"", &parquet.Uncompressed},
+	"uncompressed": {"", &parquet.Uncompressed},
+	"snappy":       {".snappy", &parquet.Snappy},
+	"gzip":         {".gz", &parquet.Gzip},
+	"zstd":         {".zstd", &parquet.Zstd},
+	"lz4":          {".lz4", &parquet.Lz4Raw},
+	"brotli":       {".br", &parquet.Brotli},
+}
+
+// parquetFiles are Parquet files. Until a file is finished its records are kept as Avro, by which the forms of Connect's schemas are
+// those of Confluent's ParquetFormat (Avro's, as parquet-avro turns them into Parquet's). Then they are taken apart into columns: an
+// open file takes no more memory than one of another format.
+type parquetFiles struct {
+	avroRows
+	codec parquetCodec
+}
+
+func fitsParquet(t *avro.Type) error {
+	_, err := newParquetShape(t, false)
+	return err
+}
+
+func (f *parquetFiles) ext() string { return f.codec.ext + ".parquet" }
+
+func (f *parquetFiles) finish(o *openFile) func(io.Writer) error {
+	e, err := f.encoders.Get(o.schema, f.compile)
+	if err != nil {
+		return func(io.Writer) error { return err }
+	}
+	return func(w io.Writer) error {
+		shape, err := newParquetShape(e.avro.Type(), o.largest >= longRecord)
+		if err != nil {
+			return err
+		}
+		options := []parquet.WriterOption{parquet.NewSchema(e.avro.Name(), shape.root), parquet.Compression(f.codec.codec), parquet.DataPageVersion(1),
+			parquet.PageBufferSize(pageBytes), parquet.DictionaryMaxBytes(dictionaryBytes), parquet.CreatedBy("millrace", "1", "parquet-go"),
+			parquet.KeyValueMetadata("parquet.avro.schema", e.avro.Canonical()), parquet.KeyValueMetadata("writer.model.name", "avro")}
+		for _, path := range shape.loose {
+			options = append(options, parquet.SkipPageBounds(path...))
+		}
+		out := parquet.NewWriter(w, options...)
+		s := &shredder{columns: make([][]parquet.Value, shape.shape.to)}
+		if err := s.all(o, shape.shape, out); err != nil {
+			return err
+		}
+		return out.Close()
+	}
+}
+
+// A shredder takes Avro's bytes apart into the columns of a Parquet file.
+type shredder struct {
+	in      []byte
+	columns [][]parquet.Value
+}
+
+var errTornRow = errors.New("what was kept of a record cannot be read")
+
+// all writes the records of a file.
+func (s *shredder) all(o *openFile, root *shape, out *parquet.Writer) (err error) {
+	var raw []byte
+	at, group := int64(0), int64(0)
+	writers := out.ColumnWriters()
+	for _, c := range o.cuts {
+		raw = append(raw[:0], make([]byte, c.bytes)...)
+		if _, err := o.content.ReadAt(raw, at); err != nil && err != io.EOF {
+			return err
+		}
+		at += c.bytes
+		s.in = raw
+		for range c.records {
+			if err := s.value(root, 0); err != nil {
+				return err
+			}
+		}
+		if len(s.in) > 0 {
+			return errTornRow
+		}
+		for i, values := range s.columns {
+			if _, err := writers[i].WriteRowValues(values); err != nil {
+				return fmt.Errorf("write column %d: %w", i, err)
+			}
+			s.columns[i] = values[:0]
+		}
+		if group += c.bytes; group >= rowGroupBytes {
+			if err := out.Flush(); err != nil {
+				return err
+			}
+			group = 0
+		}
+	}
+	return nil
+}
+
+// value takes one value; rep is the repetition level of its first part.
+func (s *shredder) value(sh *shape, rep int) error {
+	switch sh.kind {
+	case avro.Record:
+		for _, kid := range sh.kids {
+			if err := s.value(kid, rep); err != nil {
+				return err
+			}
+		}
+		return nil
+	case avro.Union:
+		branch, err := s.long()
+		if err != nil || branch < 0 || branch >= int64(len(sh.branches)) {
+			return errTornRow
+		}
+		chosen := sh.branches[branch]
+		if chosen < 0 {
+			s.nulls(sh, rep, sh.def-1)
+			return nil
+		}
+		for i, kid := range sh.kids {
+			if i != chosen {
+				s.nulls(kid, rep, sh.def)
+			} else if err := s.value(kid, rep); err != nil {
+				return err
+			}
+		}
+		return nil
+	case avro.Array, avro.Map:
+		return s.items(sh, rep)
+	}
+	return s.leaf(sh, rep)
+}
+
+// items takes a list, or the entries of a map.
+func (s *shredder) items(sh *shape, rep int) error {
+	first := true
+	for {
+		n, err := s.long()
+		if err != nil {
+			return err
+		}
+		if n < 0 { // the block's size follows
+			n = -n
+			if _, err := s.long(); err != nil {
+				return err
+			}
+		}
+		if n == 0 {
+			if first {
+				s.nulls(sh, rep, sh.def-1)
+			}
+			return nil
+		}
+		for range n {
+			for _, kid := range sh.kids {
+				if err := s.value(kid, rep); err != nil {
+					return err
+				}
+			}
+			first, rep = false, sh.rep
+		}
+	}
+}
+
+// nulls notes in all columns of a part that it is not there.
+func (s *shredder) nulls(sh *shape, rep, def int) {
+	for c := sh.from; c < sh.to; c++ {
+		s.columns[c] = append(s.columns[c], parquet.Value{}.Level(rep, def, c))
+	}
+}
+
+func (s *shredder) leaf(sh *shape, rep int) (err error) {
+	var v parquet.Value
+	switch sh.kind {
+	case avro.Boolean:
+		var b []byte
+		if b, err = s.take(1); err == nil {
+			v = parquet.BooleanValue(b[0] != 0)
+		}
+	case avro.Int:
+		var n int64
+		n, err = s.long()
+		v = parquet.Int32Value(int32(n))
+	case avro.Long:
+		var n int64
+		n, err = s.long()
+		v = parquet.Int64Value(n)
+	case avro.Float:
+		var b []byte
+		if b, err = s.take(4); err == nil {
+			v = parquet.FloatValue(math.Float32frombits(binary.LittleEndian.Uint32(b)))
+		}
+	case avro.Double:
+		var b []byte
+		if b, err = s.take(8); err == nil {
+			v = parquet.DoubleValue(math.Float64frombits(binary.LittleEndian.Uint64(b)))
+		}
+	case avro.Bytes, avro.String:
+		var n int64
+		var b []byte
+		if n, err = s.long(); err == nil {
+			b, err = s.take(n)
+			v = parquet.ByteArrayValue(b)
+		}
+	case avro.Fixed:
+		var b []byte
+		b, err = s.take(int64(sh.size))
+		v = parquet.FixedLenByteArrayValue(b)
+	case avro.Enum:
+		var n int64
+		if n, err = s.long(); err == nil && (n < 0 || n >= int64(len(sh.symbols))) {
+			err = errTornRow
+		}
+		if err == nil {
+			v = parquet.ByteArrayValue(sh.symbols[n])
+		}
+	}
+	s.columns[sh.from] = append(s.columns[sh.from], v.Level(rep, sh.def, sh.from))
+	return err
+}
+
+func (s *shredder) long() (int64, error) {
+	n, size := binary.Varint(s.in)
+	if size <= 0 {
+		return 0, errTornRow
+	}
+	s.in = s.in[size:]
+	return n, nil
+}
+
+func (s *shredder) take(n int64) ([]byte, error) {
+	if n < 0 || n > int64(len(s.in)) {
+		return nil, errTornRow
+	}
+	b := s.in[:n:n]
+	s.in = s.in[n:]
+	return b, nil
+}
