@@ -10,7 +10,8 @@ import (
 var hashSeed = maphash.MakeSeed()
 
 // hashOf is a hash of all that Equal compares, but for the default, whose equality
-// is not that of its bits. Parts have their hashes already.
+// is not that of its bits, and for parts that are recursive, which may not be built
+// yet. The other parts have their hashes already.
 func hashOf(s *Schema) uint64 {
 	var h maphash.Hash
 	h.SetSeed(hashSeed)
@@ -38,27 +39,39 @@ func hashOf(s *Schema) uint64 {
 	num(params)
 	for _, f := range s.fields {
 		text(f.Name)
-		num(f.Schema.hash)
 	}
-	for _, part := range []*Schema{s.key, s.elem} {
-		if part != nil {
+	s.eachPart(func(part *Schema) {
+		if part.recursive {
+			num(0)
+		} else {
 			num(part.hash)
 		}
-	}
+	})
 	return h.Sum64()
 }
 
 // Equal reports whether two schemas describe the same data, as Connect's
 // ConnectSchema.equals does: kind, optionality, version, name, documentation,
 // default, fields in order, key and element schemas, parameters in any order.
-// Two nil schemas are equal.
-func Equal(a, b *Schema) bool {
+// Two nil schemas are equal. Recursive ones are equal where no path through both
+// meets a difference.
+func Equal(a, b *Schema) bool { return a == b || (&equality{}).schemas(a, b) }
+
+// EqualFields reports whether two struct schemas have the same fields with equal schemas, whatever else they say of themselves.
+func EqualFields(a, b *Schema) bool { return (&equality{}).fields(a, b) }
+
+// equality compares two schemas.
+type equality struct {
+	met map[[2]*Schema]bool // recursive structs: compared, or being compared
+}
+
+func (e *equality) schemas(a, b *Schema) bool {
 	if a == b {
 		return true
 	}
 	if a == nil || b == nil || a.hash != b.hash || a.kind != b.kind || a.optional != b.optional ||
 		a.hasVersion != b.hasVersion || a.version != b.version || a.name != b.name || a.doc != b.doc ||
-		a.hasDefault != b.hasDefault || len(a.params) != len(b.params) || len(a.fields) != len(b.fields) {
+		a.hasDefault != b.hasDefault || a.recursive != b.recursive || len(a.params) != len(b.params) {
 		return false
 	}
 	for _, p := range a.params {
@@ -66,12 +79,22 @@ func Equal(a, b *Schema) bool {
 			return false
 		}
 	}
-	for i, f := range a.fields {
-		if f.Name != b.fields[i].Name || !Equal(f.Schema, b.fields[i].Schema) {
-			return false
+	if a.recursive && a.kind == Struct {
+		// What is taken for equal here is found out to be, or the whole is not.
+		pair := [2]*Schema{a, b}
+		if e.met[pair] {
+			return true
 		}
+		if e.met == nil {
+			e.met = map[[2]*Schema]bool{}
+		}
+		e.met[pair] = true
 	}
-	return Equal(a.key, b.key) && Equal(a.elem, b.elem) && (!a.hasDefault || equalDefaults(a.def, b.def))
+	return e.fields(a, b) && e.schemas(a.key, b.key) && e.schemas(a.elem, b.elem) && (!a.hasDefault || equalDefaults(a.def, b.def))
+}
+
+func (e *equality) fields(a, b *Schema) bool {
+	return slices.EqualFunc(a.fields, b.fields, func(x, y Field) bool { return x.Name == y.Name && e.schemas(x.Schema, y.Schema) })
 }
 
 // equalDefaults is EqualValues, but that a struct's schemas, the very ones whose

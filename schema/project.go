@@ -25,12 +25,26 @@ type projectedField struct {
 // NewProjection checks that data of source can become data of target and prepares
 // it. Errors are *DataError and name the field.
 func NewProjection(source, target *Schema) (*Projection, error) {
+	return projector{}.projection(source, target)
+}
+
+// projector makes projections: of recursive structs one for each pair of schemas.
+type projector map[[2]*Schema]*Projection
+
+func (r projector) projection(source, target *Schema) (*Projection, error) {
+	pair := [2]*Schema{source, target}
+	if p := r[pair]; p != nil {
+		return p, nil
+	}
 	if err := projectable(source, target); err != nil {
 		return nil, err
 	}
 	p := &Projection{source: source, target: target, same: Equal(source, target)}
 	if p.same {
 		return p, nil
+	}
+	if target.recursive && target.kind == Struct {
+		r[pair] = p
 	}
 	var err error
 	switch target.kind {
@@ -44,31 +58,31 @@ func NewProjection(source, target *Schema) (*Projection, error) {
 				p.fields = append(p.fields, projectedField{-1, nil})
 				continue
 			}
-			part, err := NewProjection(source.fields[from].Schema, f.Schema)
+			part, err := r.projection(source.fields[from].Schema, f.Schema)
 			if err != nil {
 				return nil, Under(f.Name, err)
 			}
 			p.fields = append(p.fields, projectedField{from, part})
 		}
 	case Array, Map:
-		if p.elem, err = projectParts(source.elem, target.elem); err != nil {
+		if p.elem, err = r.parts(source.elem, target.elem); err != nil {
 			return nil, Under("[]", err)
 		}
-		if p.key, err = projectParts(source.key, target.key); err != nil {
+		if p.key, err = r.parts(source.key, target.key); err != nil {
 			return nil, Under("[key]", err)
 		}
 	}
 	return p, nil
 }
 
-func projectParts(source, target *Schema) (*Projection, error) {
+func (r projector) parts(source, target *Schema) (*Projection, error) {
 	switch {
 	case target == nil:
 		return nil, nil // schemaless parts take everything
 	case source == nil:
 		return nil, &DataError{Reason: fmt.Sprintf("Schema type mismatch. source has no schema and target type: %s", target.kind)}
 	}
-	return NewProjection(source, target)
+	return r.projection(source, target)
 }
 
 // promotable reports whether numbers of kind a are numbers of kind b.

@@ -16,6 +16,8 @@ type Schema struct {
 	optional   bool
 	hasVersion bool
 	hasDefault bool
+	recursive  bool // see Recursive
+	open       bool // given out by Self and not built yet
 	version    int32
 	scale      int32 // of a Decimal
 	name       string
@@ -147,8 +149,10 @@ func (s *Schema) String() string {
 // A Builder puts a [Schema] together. Its methods return the builder itself.
 // A builder is used by one goroutine, and once.
 type Builder struct {
-	s   Schema
-	err error
+	s     Schema
+	self  [2]*Schema // what Self has given out: required, optional
+	built bool
+	err   error
 }
 
 // New starts the schema of a primitive kind or of a struct.
@@ -261,12 +265,13 @@ func (b *Builder) TryBuild() (*Schema, error) {
 	if s.valueKind, s.scale, err = logicalKind(&s); err != nil {
 		return nil, err
 	}
+	s.recursive = s.hasRecursivePart()
 	s.hash = hashOf(&s)
 	if s.hasDefault {
 		if s.kind == Struct && s.def.kind == Struct {
 			// A default cannot have been made of a schema that did not exist: one of
 			// the same fields is taken, and becomes this schema's own.
-			if !sameFields(s.fields, s.def.Schema().fields) {
+			if !EqualFields(&s, s.def.Schema()) {
 				return nil, fmt.Errorf("schema %s: default: a struct of other fields", &s)
 			}
 			s.def = StructValue(&s, s.def.Fields())
@@ -275,11 +280,7 @@ func (b *Builder) TryBuild() (*Schema, error) {
 			return nil, fmt.Errorf("schema %s: default: %w", &s, err)
 		}
 	}
-	return &s, nil
-}
-
-func sameFields(a, b []Field) bool {
-	return slices.EqualFunc(a, b, func(x, y Field) bool { return x.Name == y.Name && Equal(x.Schema, y.Schema) })
+	return b.close(&s)
 }
 
 // Build is TryBuild for schemas that the program itself lays down: what is wrong

@@ -75,6 +75,9 @@ func StructValue(s *Schema, fields []Value) Value {
 }
 
 func checkFields(s *Schema, fields []Value) {
+	if s.open {
+		panic("schema: a struct of a schema that is not built yet")
+	}
 	if len(fields) != len(s.fields) {
 		panic("schema: a struct of " + s.String() + " was given another number of fields than it has")
 	}

@@ -101,14 +101,27 @@ func twice(name string) error {
 func (t *flatten) flat(s *schema.Schema) (*schema.Schema, error) {
 	b := basics(s)
 	def, _ := s.Default()
-	seen := map[string]bool{}
-	if err := t.addFields(b, seen, "", s, s.Optional(), def); err != nil {
+	f := flatSchema{delimiter: t.delimiter, b: b, seen: map[string]bool{}, open: map[*schema.Schema]bool{}}
+	if err := f.add("", s, s.Optional(), def); err != nil {
 		return nil, err
 	}
 	return b.TryBuild()
 }
 
-func (t *flatten) addFields(b *schema.Builder, seen map[string]bool, prefix string, s *schema.Schema, optional bool, parent schema.Value) error {
+// flatSchema is a schema that is being flattened.
+type flatSchema struct {
+	delimiter string
+	b         *schema.Builder
+	seen      map[string]bool         // names of fields so far
+	open      map[*schema.Schema]bool // structs around the one whose fields are added
+}
+
+func (t *flatSchema) add(prefix string, s *schema.Schema, optional bool, parent schema.Value) error {
+	if t.open[s] {
+		return &schema.DataError{Reason: fmt.Sprintf("Flatten transformation does not support the %s, which is a part of itself (at %s): its fields have no end", s, prefix)}
+	}
+	t.open[s] = true
+	defer delete(t.open, s)
 	for _, f := range s.Fields() {
 		name := prefix + f.Name
 		optional := optional || f.Schema.Optional()
@@ -118,22 +131,22 @@ func (t *flatten) addFields(b *schema.Builder, seen map[string]bool, prefix stri
 		}
 		switch f.Schema.Kind() {
 		case schema.Struct:
-			if err := t.addFields(b, seen, name+t.delimiter, f.Schema, optional, def); err != nil {
+			if err := t.add(name+t.delimiter, f.Schema, optional, def); err != nil {
 				return err
 			}
 			continue
 		case schema.Map:
 			return &schema.DataError{Reason: fmt.Sprintf("Flatten transformation does not support MAP for record with schemas (for field %s).", name)}
 		}
-		if seen[name] {
+		if t.seen[name] {
 			return twice(name)
 		}
-		seen[name] = true
+		t.seen[name] = true
 		leaf, err := schema.From(f.Schema).SetOptional(optional).Default(def).TryBuild()
 		if err != nil {
 			return err
 		}
-		b.Field(name, leaf)
+		t.b.Field(name, leaf)
 	}
 	return nil
 }

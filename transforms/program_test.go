@@ -29,6 +29,8 @@ func randomStruct(r *rand.Rand, depth int) *schema.Schema {
 	for _, i := range r.Perm(len(fieldNames))[:len(fieldNames)-r.IntN(4)] {
 		s := usual[fieldNames[i]]
 		switch {
+		case s == nil && r.IntN(8) == 0:
+			s = b.Self(true)
 		case depth > 0 && (s == nil || r.IntN(12) == 0):
 			s = randomStruct(r, depth-1)
 		case s == nil || r.IntN(8) == 0:

@@ -246,6 +246,23 @@ func TestFlattenKeepsLeavesOfANullStructNull(t *testing.T) {
 }
 
 // TestFlatten is transforms/1.
+// What has no end cannot be flattened; what has one can, though there are lists of such structs in it.
+func TestFlattenOfRecursiveStructs(t *testing.T) {
+	b := schema.NewStruct("node")
+	node := b.Field("v", schema.Int32Schema).Field("next", b.Self(true)).Build()
+	tr := newTransform(t, "Flatten$Value", "")
+	v := schema.StructValue(node, []schema.Value{schema.Int32Value(1), {}})
+	if _, _, err := tr.Apply(schema.Record{ValueSchema: node, Value: v}); err == nil || !strings.Contains(err.Error(), "STRUCT node, which is a part of itself (at next.next.)") {
+		t.Errorf("a node: %v", err)
+	}
+	of := schema.NewStruct("of").Field("in", schema.NewStruct("list").Field("nodes", schema.ArrayOf(node).Build()).Build()).Build()
+	nodes := schema.ArrayValue([]schema.Value{v})
+	got, _, err := tr.Apply(schema.Record{ValueSchema: of, Value: schema.StructValue(of, []schema.Value{schema.StructValue(of.Field("in"), []schema.Value{nodes})})})
+	if err != nil || !schema.EqualValues(got.Value.Get("in.nodes"), nodes) {
+		t.Errorf("a struct with nodes: %v %v", got.ValueSchema, err)
+	}
+}
+
 func TestFlatten(t *testing.T) {
 	js := smttest.Converter(t, "schemas.enable", "false")
 	tr := newTransform(t, "Flatten$Value", "")

@@ -128,6 +128,16 @@ func TestUnavailableValues(t *testing.T) {
 	}
 }
 
+// A mapping has an end; what is a part of itself is mapped by the server as it comes.
+func TestMappingOfARecursiveStruct(t *testing.T) {
+	b := schema.NewStruct("node")
+	s := b.Field("v", schema.Int32Schema).Field("kids", schema.ArrayOf(b.Self(false)).Build()).Build()
+	const want = `{"properties":{"v":{"type":"integer"},"kids":{"type":"object","dynamic":true}}}`
+	if got := string(appendMapping(nil, s, true)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
 func TestMapping(t *testing.T) {
 	s := schema.NewStruct("all").
 		Field("i8", schema.Int8Schema).Field("i16", schema.Int16Schema).Field("i32", schema.Int32Schema).Field("i64", schema.OptionalInt64).

@@ -8,28 +8,46 @@ import (
 
 // appendMapping appends the mapping of a schema: {"properties":{…}} of a struct.
 func appendMapping(dst []byte, s *schema.Schema, compact bool) []byte {
+	m := mapping{compact, map[*schema.Schema]bool{}}
+	return m.append(dst, s)
+}
+
+// mapping is a mapping that is being written.
+type mapping struct {
+	compact bool
+	open    map[*schema.Schema]bool // recursive structs around what is written
+}
+
+func (m *mapping) append(dst []byte, s *schema.Schema) []byte {
 	switch s.ValueKind() {
 	case schema.Struct:
+		if s.Recursive() {
+			if m.open[s] { // a mapping has an end: what is below is mapped when it comes
+				return append(dst, dynamicObject...)
+			}
+			m.open[s] = true
+			defer delete(m.open, s)
+		}
 		dst = append(dst, `{"properties":{`...)
 		for i, f := range s.Fields() {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
 			dst = append(converters.AppendJSONString(dst, []byte(f.Name)), ':')
-			dst = appendMapping(dst, f.Schema, compact)
+			dst = m.append(dst, f.Schema)
 		}
 		return append(dst, "}}"...)
 	case schema.Map:
-		if compact && (s.Key() == nil || s.Key().Kind() == schema.String) {
+		if m.compact && (s.Key() == nil || s.Key().Kind() == schema.String) {
 			return append(dst, `{"type":"object"}`...)
 		}
 		dst = append(dst, `{"properties":{"key":`...)
-		dst = appendPart(dst, s.Key(), compact)
+		dst = m.part(dst, s.Key())
 		dst = append(dst, `,"value":`...)
-		dst = appendPart(dst, s.Elem(), compact)
+		dst = m.part(dst, s.Elem())
 		return append(dst, "}}"...)
 	case schema.Array: // an array is mapped as its elements are
-		return appendPart(dst, s.Elem(), compact)
+		return m.part(dst, s.Elem())
 	case schema.String: // a text has no null_value
 		return append(dst, `{"type":"text","fields":{"keyword":{"type":"keyword","ignore_above":256}}}`...)
 	case schema.Bytes:
@@ -54,10 +72,13 @@ var mappingTypes = map[schema.Kind]string{
 	schema.Date: "date", schema.Time: "date", schema.Timestamp: "date",
 }
 
-// appendPart is appendMapping for a part that may have no schema: the server decides.
-func appendPart(dst []byte, s *schema.Schema, compact bool) []byte {
+// dynamicObject lets the server decide.
+const dynamicObject = `{"type":"object","dynamic":true}`
+
+// part is append for a part that may have no schema.
+func (m *mapping) part(dst []byte, s *schema.Schema) []byte {
 	if s == nil {
-		return append(dst, `{"type":"object","dynamic":true}`...)
+		return append(dst, dynamicObject...)
 	}
-	return appendMapping(dst, s, compact)
+	return m.append(dst, s)
 }

@@ -164,6 +164,17 @@ func (c *jsonConverter) compile(s *schema.Schema) (*jsonPlan, error) {
 		if p.root, err = c.node(s, seen); err != nil {
 			return nil, err
 		}
+		for _, n := range seen {
+			for i := range n.fields {
+				n.fields[i].setNull()
+			}
+		}
+		if !c.schemas {
+			return p, nil
+		}
+		if s.Recursive() {
+			return nil, &schema.DataError{Reason: fmt.Sprintf("the schema %s is a part of itself, which JSON has no words for; set schemas.enable=false, or take a converter with a schema registry", s)}
+		}
 		if text, err = c.appendSchema(nil, s, "", seen); err != nil {
 			return nil, err
 		}
@@ -172,7 +183,7 @@ func (c *jsonConverter) compile(s *schema.Schema) (*jsonPlan, error) {
 	return p, nil
 }
 
-// node compiles s; a schema that occurs twice (before, after) is compiled once.
+// node compiles s; a schema that occurs twice (before, after, in itself) is compiled once.
 func (c *jsonConverter) node(s *schema.Schema, seen map[*schema.Schema]*jsonNode) (*jsonNode, error) {
 	if s == nil {
 		return nil, nil
@@ -182,6 +193,11 @@ func (c *jsonConverter) node(s *schema.Schema, seen map[*schema.Schema]*jsonNode
 	}
 	n := &jsonNode{s: s, kind: s.ValueKind()}
 	seen[s] = n
+	def, has := s.Default()
+	has = has && c.replaceNull
+	if s.Optional() && !has {
+		n.null = []byte("null")
+	}
 	var err error
 	switch s.Kind() {
 	case schema.Struct:
@@ -195,9 +211,7 @@ func (c *jsonConverter) node(s *schema.Schema, seen map[*schema.Schema]*jsonNode
 				open = '{'
 			}
 			field := jsonField{node: part, prefix: append(appendJSONString([]byte{open}, []byte(f.Name)), ':')}
-			if part.null != nil {
-				field.null = append(append([]byte(nil), field.prefix...), part.null...)
-			}
+			field.setNull()
 			n.fields = append(n.fields, field)
 		}
 	case schema.Array:
@@ -211,16 +225,18 @@ func (c *jsonConverter) node(s *schema.Schema, seen map[*schema.Schema]*jsonNode
 	if err != nil {
 		return nil, err
 	}
-	def, has := s.Default()
-	switch {
-	case has && c.replaceNull:
-		if n.null, err = c.append(nil, n, def); err != nil {
-			return nil, err
-		}
-	case s.Optional():
-		n.null = []byte("null")
+	if has {
+		n.null, err = c.append(nil, n, def)
 	}
-	return n, nil
+	return n, err
+}
+
+// setNull takes over what null is written as. A part that was not compiled yet, since its
+// schema is recursive, is asked again when all are.
+func (f *jsonField) setNull() {
+	if f.null == nil && f.node.null != nil {
+		f.null = append(append([]byte(nil), f.prefix...), f.node.null...)
+	}
 }
 
 // append appends v under the node n; a nil node is schemaless.

@@ -66,6 +66,29 @@ func TestJSONComesBack(t *testing.T) {
 	}
 }
 
+// JSON has no words for a schema that is a part of itself. Its data without the schema is JSON like any other.
+func TestRecursiveSchemasAsJSON(t *testing.T) {
+	list := schema.NewStruct("n.L")
+	s := list.Field("v", schema.Int32Schema).Field("kids", schema.ArrayOf(list.Self(true)).Default(schema.ArrayValue([]schema.Value{{}})).Build()).Field("next", list.Self(true)).Build()
+	last := schema.StructValue(s.Field("next"), []schema.Value{schema.Int32Value(2), schema.ArrayValue(nil), {}})
+	v := schema.StructValue(s, []schema.Value{schema.Int32Value(1), {}, schema.StructValue(s.Field("next"), []schema.Value{schema.Int32Value(3), {}, last})})
+	out, _, err := newConverter(t, JSON, "schemas.enable", "false").Encode(nil, nil, s, v)
+	if want := `{"v":1,"kids":[null],"next":{"v":3,"kids":[null],"next":{"v":2,"kids":[],"next":null}}}`; err != nil || string(out) != want {
+		t.Errorf("%s, %v, want %s", out, err, want)
+	}
+	if _, _, err := newConverter(t, JSON).Encode(nil, nil, s, v); err == nil || !strings.Contains(err.Error(), "schemas.enable=false") {
+		t.Errorf("with its schema: %v", err)
+	}
+	schematest.Rounds(t, 200, func(t *testing.T, r *rand.Rand) {
+		s := schematest.Recursive(r)
+		v := schematest.Value(r, s)
+		c := newConverter(t, JSON, "schemas.enable", "false", "replace.null.with.default", "false")
+		if out, _, err := c.Encode(nil, nil, s, v); err == nil && !json.Valid(out) || err != nil && !strings.Contains(err.Error(), "null value for field that is required") {
+			t.Errorf("%s: %s, %v", s, out, err)
+		}
+	})
+}
+
 // hasRequiredDefaultNull reports a null under a required schema with a default,
 // which has no form in JSON unless the default replaces it.
 func hasRequiredDefaultNull(s *schema.Schema, v schema.Value) bool {

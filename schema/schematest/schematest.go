@@ -144,8 +144,53 @@ func Schema(r *rand.Rand, depth int) *schema.Schema {
 	return b.Build()
 }
 
+// Recursive is a random struct that is a part of itself: through its own optional
+// fields, arrays and maps, or through a struct within it.
+func Recursive(r *rand.Rand) *schema.Schema {
+	name := func(i int) string { return fmt.Sprintf("n.R%d", i) }
+	var nest func(i int, around []*schema.Builder) *schema.Schema
+	nest = func(i int, around []*schema.Builder) *schema.Schema {
+		b := schema.NewStruct(name(i))
+		around = append(around, b)
+		if r.IntN(3) == 0 {
+			b.Doc(Text(r)).Version(int32(r.IntN(3)))
+		}
+		for f := range 1 + r.IntN(3) {
+			b.Field(fmt.Sprintf("f%d", f), Schema(r, 1))
+		}
+		for k := range r.IntN(3) {
+			mentioned := around[r.IntN(len(around))]
+			field := fmt.Sprintf("m%d", k)
+			switch r.IntN(4) {
+			case 0:
+				b.Field(field, mentioned.Self(true))
+			case 1:
+				b.Field(field, schema.ArrayOf(mentioned.Self(r.IntN(2) == 0)).SetOptional(r.IntN(2) == 0).Build())
+			case 2:
+				b.Field(field, schema.MapOf(schema.StringSchema, mentioned.Self(r.IntN(2) == 0)).Build())
+			case 3:
+				if len(around) < 4 {
+					b.Field(field, nest(10*i+k, around[:len(around):len(around)]))
+				}
+			}
+		}
+		b.Field("self", b.Self(true)) // each of them at least
+		return b.Build()
+	}
+	return nest(1, nil)
+}
+
+// deepValue is how deep values of a recursive schema are.
+const deepValue = 4
+
 // Value is a random value of s.
-func Value(r *rand.Rand, s *schema.Schema) schema.Value {
+func Value(r *rand.Rand, s *schema.Schema) schema.Value { return value(r, s, deepValue) }
+
+func value(r *rand.Rand, s *schema.Schema, depth int) schema.Value {
+	last := s.Recursive() && depth <= 0
+	if last && s.Optional() {
+		return schema.Value{}
+	}
 	if _, has := s.Default(); (s.Optional() || has) && r.IntN(4) == 0 {
 		return schema.Value{}
 	}
@@ -177,30 +222,38 @@ func Value(r *rand.Rand, s *schema.Schema) schema.Value {
 	case schema.Timestamp:
 		return schema.TimestampValue(Int(r) >> 10)
 	case schema.Array:
-		elems := make([]schema.Value, r.IntN(5))
+		elems := make([]schema.Value, length(r, last))
 		for i := range elems {
-			elems[i] = Value(r, s.Elem())
+			elems[i] = value(r, s.Elem(), depth)
 		}
 		return schema.ArrayValue(elems)
 	case schema.Map:
 		var entries []schema.Entry
-		for range r.IntN(5) {
-			k := Value(r, s.Key())
+		for range length(r, last) {
+			k := value(r, s.Key(), depth)
 			taken := k.IsNull()
 			for _, e := range entries {
 				taken = taken || schema.EqualValues(e.Key, k)
 			}
 			if !taken {
-				entries = append(entries, schema.Entry{Key: k, Value: Value(r, s.Elem())})
+				entries = append(entries, schema.Entry{Key: k, Value: value(r, s.Elem(), depth)})
 			}
 		}
 		return schema.MapValue(entries)
 	}
 	fields := make([]schema.Value, len(s.Fields()))
 	for i, f := range s.Fields() {
-		fields[i] = Value(r, f.Schema)
+		fields[i] = value(r, f.Schema, depth-1)
 	}
 	return schema.StructValue(s, fields)
+}
+
+// length is that of an array or map; the last level of a recursive value has none.
+func length(r *rand.Rand, last bool) int {
+	if last {
+		return 0
+	}
+	return r.IntN(5)
 }
 
 // Schemaless is random data without a schema, of the kinds that JSON gives.
@@ -240,15 +293,31 @@ func Schemaless(r *rand.Rand, depth int) schema.Value {
 
 // Copy is a schema equal to s that shares no pointer with it.
 func Copy(s *schema.Schema) *schema.Schema {
+	return copier{}.copy(s)
+}
+
+// copier knows the recursive structs that are being copied.
+type copier map[*schema.Schema]*schema.Builder
+
+func (c copier) copy(s *schema.Schema) *schema.Schema {
 	if s == nil {
 		return nil
+	}
+	if b := c[s]; b != nil {
+		return b.Self(s.Optional())
 	}
 	var b *schema.Builder
 	switch s.Kind() {
 	case schema.Array:
-		b = schema.ArrayOf(Copy(s.Elem()))
+		b = schema.ArrayOf(c.copy(s.Elem()))
 	case schema.Map:
-		b = schema.MapOf(Copy(s.Key()), Copy(s.Elem()))
+		b = schema.MapOf(c.copy(s.Key()), c.copy(s.Elem()))
+	case schema.Struct:
+		b = schema.New(s.Kind())
+		if _, has := s.Default(); s.Recursive() && !has {
+			c[s] = b
+			defer delete(c, s)
+		}
 	default:
 		b = schema.New(s.Kind())
 	}
@@ -260,7 +329,7 @@ func Copy(s *schema.Schema) *schema.Schema {
 		b.Param(p.Key, p.Value)
 	}
 	for _, f := range s.Fields() {
-		b.Field(f.Name, Copy(f.Schema))
+		b.Field(f.Name, c.copy(f.Schema))
 	}
 	if def, ok := s.Default(); ok {
 		b.Default(def)

@@ -287,3 +287,17 @@ func BenchmarkTransforms(b *testing.B) {
 		})
 	}
 }
+
+// VectorToJson rewrites structs within structs, and says so where they have no end.
+func TestVectorsInARecursiveStruct(t *testing.T) {
+	tr, err := made(t, VectorToJSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := schema.NewStruct("node")
+	s := b.Field("v", schema.Int32Schema).Field("next", b.Self(true)).Build()
+	v := schema.StructValue(s, []schema.Value{schema.Int32Value(1), {}})
+	if _, _, err := tr.Apply(schema.Record{ValueSchema: s, Value: v}); err == nil || !strings.Contains(err.Error(), `field "next": the STRUCT node is a part of itself`) {
+		t.Error(err)
+	}
+}

@@ -1,6 +1,7 @@
 package debezium
 
 import (
+	"fmt"
 	"strconv"
 
 	"millrace/schema"
@@ -66,6 +67,8 @@ func planVectors(s *schema.Schema) (*vectorPlan, error) {
 		switch {
 		case to.Name() == doubleVector || to.Name() == floatVector || to.Name() == sparseVector:
 			to, p.fields[i].vector = envelope.Semantic(schema.String, envelope.JSONName).SetOptional(to.Optional()).Build(), true
+		case to.Kind() == schema.Struct && to.Recursive():
+			return nil, schema.Under(f.Name, &schema.DataError{Reason: fmt.Sprintf("the %s is a part of itself; this transform does not change such schemas", to)})
 		case to.Kind() == schema.Struct:
 			inner, err := planVectors(to)
 			if err != nil {
