@@ -61,13 +61,41 @@ func orderValue() schema.Value {
 // pythonText is the order as Python prints it.
 const pythonText = `{"id": -5000000000, "small": -7, "paid": true, "price": "-123.45", "day": "2024-10-04", "at": "2023-11-14 22:13:20.123000+00:00", "ratio": 0.1, "short": 1.5, "raw": "b'\\x00\\xff'", "lines": [{"sku": "ä1", "count": 300}], "notes": {"k": "v"}, "state": "new"}`
 
+// node is a struct that is a part of itself: a tree.
+var node = func() *schema.Schema {
+	b := schema.NewStruct("shop.Node")
+	return b.Field("v", schema.Int32Schema).Field("next", b.Self(true)).Field("kids", schema.MapOf(schema.StringSchema, b.Self(false)).Build()).Build()
+}()
+
+func nodeValue() schema.Value {
+	leaf := func(v int32) []schema.Value {
+		return []schema.Value{schema.Int32Value(v), {}, schema.MapValue(nil)}
+	}
+	next := []schema.Value{schema.Int32Value(2), schema.StructValue(node.Field("next"), leaf(3)), schema.MapValue([]schema.Entry{{Key: schema.StringValue("k"), Value: schema.StructValue(node, leaf(4))}})}
+	return schema.StructValue(node, []schema.Value{schema.Int32Value(1), schema.StructValue(node.Field("next"), next), schema.MapValue(nil)})
+}
+
+// nodeText is it as Python and Java print it.
+const nodeText = `{"v": 1, "next": {"v": 2, "next": {"v": 3, "next": null, "kids": {}}, "kids": {"k": {"v": 4, "next": null, "kids": {}}}}, "kids": {}}`
+
+func checkNode(t *testing.T, s *schema.Schema, v schema.Value, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if kids := v.Get("next").Get("kids").Entries(); !s.Recursive() || v.Get("next").Get("next").Get("v").Int() != 3 || len(kids) != 1 || kids[0].Value.Get("v").Int() != 4 || schema.Validate(s, v) != nil {
+		t.Errorf("read %s: %v, %v", s, v, schema.Validate(s, v))
+	}
+}
+
 const pythonProgram = `
 import json, sys
 from confluent_kafka.schema_registry import SchemaRegistryClient, header_schema_id_serializer
 from confluent_kafka.schema_registry.avro import AvroSerializer, AvroDeserializer
 from confluent_kafka.serialization import SerializationContext, MessageField
 
-url, prefixed, bare, headers, schema = sys.argv[1], bytes.fromhex(sys.argv[2]), bytes.fromhex(sys.argv[3]), json.loads(sys.argv[4]), sys.argv[5]
+url, prefixed, bare, headers, schema, node = sys.argv[1], bytes.fromhex(sys.argv[2]), bytes.fromhex(sys.argv[3]), json.loads(sys.argv[4]), sys.argv[5], bytes.fromhex(sys.argv[6])
 client = SchemaRegistryClient({"url": url})
 read = AvroDeserializer(client)
 here = lambda topic, h=None: SerializationContext(topic, MessageField.VALUE, h)
@@ -78,6 +106,10 @@ print(AvroSerializer(client, schema)(mine, here("people")).hex())
 added = []
 print(AvroSerializer(client, schema, conf={"schema.id.serializer": header_schema_id_serializer})(mine, here("people", added)).hex())
 print(json.dumps([[k, v.hex()] for k, v in added]))
+tree = read(node, here("nodes"))
+print(json.dumps(tree))
+text = client.get_latest_version("nodes-value").schema.schema_str
+print(AvroSerializer(client, text)(tree, here("nodes")).hex())
 `
 
 // personText is a schema of somebody else: no connect.* properties, a union of several types, a default.
@@ -110,11 +142,15 @@ func TestPythonReadsAndWritesAvro(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tree, _, err := c.Encode(nil, &converters.Message{Topic: "nodes"}, node, nodeValue())
+	if err != nil {
+		t.Fatal(err)
+	}
 	headers, _ := json.Marshal([][2]string{{inHeader.Headers[0].Key, hex.EncodeToString(inHeader.Headers[0].Value)}})
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
-	said := strings.Split(strings.TrimSpace(python.Run(ctx, t, pythonProgram, s.url, hex.EncodeToString(prefixed), hex.EncodeToString(bare), string(headers), personText)), "\n")
-	if len(said) != 5 {
+	said := strings.Split(strings.TrimSpace(python.Run(ctx, t, pythonProgram, s.url, hex.EncodeToString(prefixed), hex.EncodeToString(bare), string(headers), personText, hex.EncodeToString(tree))), "\n")
+	if len(said) != 7 {
 		t.Fatalf("Python says %q", said)
 	}
 	for i, what := range []string{"with the id before it", "with the id in the headers"} {
@@ -122,8 +158,13 @@ func TestPythonReadsAndWritesAvro(t *testing.T) {
 			t.Errorf("%s, Python reads\n%s\nwant\n%s", what, said[i], pythonText)
 		}
 	}
+	if said[5] != nodeText || said[6] != hex.EncodeToString(tree) {
+		t.Errorf("of a tree, Python reads\n%s\nwant\n%s\nand writes %s, we %x", said[5], nodeText, said[6], tree)
+	}
+	rs, rv, err := c.Decode(&converters.Message{Topic: "nodes"}, tree)
+	checkNode(t, rs, rv, err)
 	written, _ := hex.DecodeString(said[2])
-	rs, rv, err := c.Decode(&converters.Message{Topic: "people"}, written)
+	rs, rv, err = c.Decode(&converters.Message{Topic: "people"}, written)
 	checkPerson(t, rs, rv, err)
 	written, _ = hex.DecodeString(said[3])
 	var added [][2]string
@@ -216,15 +257,23 @@ func TestJavaReadsAndWritesAvro(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var latest struct{ Schema string }
-	if a := s.send("GET", "/subjects/orders-value/versions/latest", ""); json.Unmarshal([]byte(a.body), &latest) != nil || latest.Schema == "" {
-		t.Fatalf("the latest version: %+v", a)
+	tree, _, err := c.Encode(nil, &converters.Message{Topic: "nodes"}, node, nodeValue())
+	if err != nil {
+		t.Fatal(err)
+	}
+	latest := func(subject string) string {
+		var is struct{ Schema string }
+		if a := s.send("GET", "/subjects/"+subject+"/versions/latest", ""); json.Unmarshal([]byte(a.body), &is) != nil || is.Schema == "" {
+			t.Fatalf("the latest version: %+v", a)
+		}
+		return is.Schema
 	}
 	var questions, answers bytes.Buffer
 	ask := json.NewEncoder(&questions)
 	for _, q := range []map[string]string{
-		{"schema": latest.Schema, "data": hex.EncodeToString(data[5:])},
+		{"schema": latest("orders-value"), "data": hex.EncodeToString(data[5:])},
 		{"schema": personText, "json": `{"name":"Ann","tags":["a","b"],"age":{"int":41},"either":{"double":2.5},"kind":"OLD"}`},
+		{"schema": latest("nodes-value"), "data": hex.EncodeToString(tree[5:])},
 	} {
 		if err := ask.Encode(q); err != nil {
 			t.Fatal(err)
@@ -244,17 +293,20 @@ func TestJavaReadsAndWritesAvro(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(said) != 2 || said[0].Error+said[1].Error != "" {
+	if len(said) != 3 || said[0].Error+said[1].Error+said[2].Error != "" {
 		t.Fatalf("Java says %+v", said)
 	}
 	const text = `{"id": -5000000000, "small": -7, "paid": true, "price": "ÏÇ", "day": 20000, "at": 1700000000123, "ratio": 0.1, "short": 1.5, "raw": "\u0000ÿ", "lines": [{"sku": "ä1", "count": 300}], "notes": {"k": "v"}, "state": "new"}`
 	if said[0].Data != hex.EncodeToString(data[5:]) || said[0].Text != text {
 		t.Errorf("Java reads\n%s\nwant\n%s\nand writes %s, we %x", said[0].Text, text, said[0].Data, data[5:])
 	}
+	if said[2].Data != hex.EncodeToString(tree[5:]) || said[2].Text != nodeText {
+		t.Errorf("Java reads\n%s\nwant\n%s\nand writes %s, we %x", said[2].Text, nodeText, said[2].Data, tree[5:])
+	}
 	if a := s.send("POST", "/subjects/people-value/versions", schemaBody(personText)); a.status != 200 {
 		t.Fatalf("%+v", a)
 	}
-	id := data[4] + 1
+	id := tree[4] + 1
 	written, _ := hex.DecodeString(said[1].Data)
 	rs, rv, err := c.Decode(&converters.Message{Topic: "people"}, append([]byte{0, 0, 0, 0, id}, written...))
 	checkPerson(t, rs, rv, err)

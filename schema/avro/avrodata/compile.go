@@ -11,11 +11,20 @@ import (
 )
 
 // encoderCompiler makes an encoder's nodes.
-type encoderCompiler struct{ o Options }
+type encoderCompiler struct {
+	o    Options
+	made map[place]*node // of recursive structs
+}
 
 // node makes the node for values of s where t is written.
 func (c *encoderCompiler) node(s *schema.Schema, t *avro.Type) (*node, error) {
 	n := &node{s: s, branch: -1}
+	if s.Recursive() && s.Kind() == schema.Struct {
+		if made := c.made[place{t, s}]; made != nil {
+			return made, nil
+		}
+		c.made[place{t, s}] = n
+	}
 	if t.Kind == avro.Union {
 		for i, b := range t.Branches {
 			if b.Kind == avro.Null {
@@ -132,8 +141,7 @@ func (c *encoderCompiler) union(n *node, t *avro.Type) error {
 		if err != nil {
 			return schema.Under(f.Name, err)
 		}
-		member.branch, member.null = int64(at), nil
-		n.fields = append(n.fields, fieldNode{node: member})
+		n.fields = append(n.fields, fieldNode{node: member, at: at})
 	}
 	return nil
 }

@@ -17,6 +17,11 @@ const (
 	maxEmpty  = 64 << 10
 )
 
+// maxNesting is how deep structs may stand in each other: as deep as Jackson reads what they become in JSON.
+const maxNesting = 1000
+
+func tooDeep() error { return wrong("structs in each other, deeper than %d", maxNesting) }
+
 // part reads the values of one type.
 type part struct {
 	op       op
@@ -46,7 +51,7 @@ type Decoder struct {
 
 // NewDecoder makes the program that reads data of t into values of s.
 func NewDecoder(t *avro.Type, s *schema.Schema) (*Decoder, error) {
-	root, err := compile(t, s)
+	root, err := (&decoderCompiler{made: map[place]*part{}}).part(t, s)
 	if err != nil {
 		return nil, err
 	}
@@ -72,14 +77,31 @@ func (d *Decoder) short() error {
 	return wrong("the data does not fit the schema that it names: %v", d.r.Error)
 }
 
-func compile(t *avro.Type, s *schema.Schema) (*part, error) {
+// decoderCompiler makes a decoder's parts.
+type decoderCompiler struct {
+	made map[place]*part // of recursive structs
+}
+
+// place is a type with the schema of its values.
+type place struct {
+	t *avro.Type
+	s *schema.Schema
+}
+
+func (c *decoderCompiler) part(t *avro.Type, s *schema.Schema) (*part, error) {
 	p := &part{from: t.Kind, s: s, smallest: 1}
+	if t.Kind == avro.Record && s.Recursive() {
+		if made := c.made[place{t, s}]; made != nil {
+			return made, nil
+		}
+		c.made[place{t, s}] = p
+	}
 	if isAnything(t) {
 		p.op = opAny
 		return p, nil
 	}
 	if t.Kind == avro.Union {
-		return p, p.union(t)
+		return p, c.union(p, t)
 	}
 	if s == nil {
 		return nil, fmt.Errorf("avrodata: no schema for %s", t.FullName())
@@ -105,22 +127,22 @@ func compile(t *avro.Type, s *schema.Schema) (*part, error) {
 		if s.Kind() == schema.Map {
 			p.op = opEntries
 			k, v := t.Elem.Field(keyField), t.Elem.Field(valueField)
-			if p.key, err = compile(t.Elem.Fields[k].Type, s.Key()); err != nil {
+			if p.key, err = c.part(t.Elem.Fields[k].Type, s.Key()); err != nil {
 				return nil, err
 			}
-			p.elem, err = compile(t.Elem.Fields[v].Type, s.Elem())
+			p.elem, err = c.part(t.Elem.Fields[v].Type, s.Elem())
 			p.flat = k > v // the pair's value comes first
 		} else {
 			p.op = opArray
-			p.elem, err = compile(t.Elem, s.Elem())
+			p.elem, err = c.part(t.Elem, s.Elem())
 		}
 	case avro.Map:
 		p.op = opMap
-		p.elem, err = compile(t.Elem, s.Elem())
+		p.elem, err = c.part(t.Elem, s.Elem())
 	case avro.Record:
 		p.op, p.smallest = opStruct, 0
 		for i := range t.Fields {
-			f, err := compile(t.Fields[i].Type, s.Fields()[i].Schema)
+			f, err := c.part(t.Fields[i].Type, s.Fields()[i].Schema)
 			if err != nil {
 				return nil, err
 			}
@@ -131,7 +153,7 @@ func compile(t *avro.Type, s *schema.Schema) (*part, error) {
 	return p, err
 }
 
-func (p *part) union(t *avro.Type) error {
+func (c *decoderCompiler) union(p *part, t *avro.Type) error {
 	p.op, p.flat = opUnion, !isUnion(p.s)
 	field := 0
 	for _, b := range t.Branches {
@@ -143,7 +165,7 @@ func (p *part) union(t *avro.Type) error {
 		if !p.flat {
 			s = p.s.Fields()[field].Schema
 		}
-		one, err := compile(b, s)
+		one, err := c.part(b, s)
 		if err != nil {
 			return err
 		}
@@ -171,6 +193,9 @@ func (d *Decoder) value(p *part, depth int) (schema.Value, error) {
 	case opDecimal:
 		return d.sized(p, d.r.ReadLong())
 	case opStruct:
+		if depth++; depth > maxNesting {
+			return schema.Value{}, tooDeep()
+		}
 		values := d.arena.Values(len(p.fields))
 		for i, f := range p.fields {
 			v, err := d.value(f, depth)

@@ -58,15 +58,16 @@ type node struct {
 }
 
 type fieldNode struct {
-	at       int // in the struct; -1 for a field that only the written schema has
+	at       int // in the struct; -1 for a field that only the written schema has. Of a union's member: its branch
 	node     *node
 	constant []byte // of such a field: its default
 }
 
 // An Encoder writes the values of one Connect schema with one Avro schema. It is used by one goroutine at a time.
 type Encoder struct {
-	root *node
-	w    *hamba.Writer
+	root  *node
+	w     *hamba.Writer
+	depth int // of structs
 }
 
 // keepBuffer is the largest buffer that an encoder keeps between values.
@@ -76,7 +77,7 @@ const keepBuffer = 256 << 10
 // are found by their names, and those that only t has are written as their defaults.
 func NewEncoder(s *schema.Schema, t *avro.Type, o Options) (*Encoder, error) {
 	e := &Encoder{w: newWriter()}
-	c := &encoderCompiler{o: o}
+	c := &encoderCompiler{o: o, made: map[place]*node{}}
 	var err error
 	e.root, err = c.node(s, t)
 	return e, err
@@ -102,6 +103,7 @@ func (e *Encoder) Append(dst []byte, v schema.Value) (out []byte, null bool, err
 	} else {
 		e.w.Reset(io.Discard)
 	}
+	e.depth = 0
 	if err := e.value(n, v); err != nil {
 		return dst, false, err
 	}
@@ -206,6 +208,9 @@ func (e *Encoder) structure(n *node, v schema.Value) error {
 		}
 		n.alias = own
 	}
+	if e.depth++; e.depth > maxNesting {
+		return tooDeep()
+	}
 	values := v.Fields()
 	for i := range n.fields {
 		f := &n.fields[i]
@@ -236,6 +241,7 @@ func (e *Encoder) structure(n *node, v schema.Value) error {
 			return schema.Under(n.s.Fields()[f.at].Name, err)
 		}
 	}
+	e.depth--
 	return nil
 }
 
@@ -250,6 +256,7 @@ func (e *Encoder) union(n *node, v schema.Value) error {
 		if one.IsNull() {
 			continue
 		}
+		e.w.WriteLong(int64(n.fields[i].at))
 		if err := e.value(n.fields[i].node, one); err != nil {
 			return schema.Under(n.s.Fields()[i].Name, err)
 		}

@@ -139,7 +139,6 @@ func TestSchemasOfOthers(t *testing.T) {
 	}
 	for _, c := range []struct{ name, text, want string }{
 		{"null alone", `"null"`, "null alone"},
-		{"a recursive record", `{"type":"record","name":"R","fields":[{"name":"next","type":["null","R"]}]}`, `field "next": the record R is part of itself`},
 		{"a version that is none", `{"type":"int","connect.version":"x"}`, "no version"},
 		{"a name that is none", `{"type":"int","connect.name":5}`, "no name"},
 		{"parameters that are none", `{"type":"int","connect.parameters":{"a":1}}`, "no text"},

@@ -2,6 +2,7 @@ package avrodata
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -58,9 +59,30 @@ const anythingText = `{"type":"record","name":"Anything","namespace":"io.conflue
 type builder struct {
 	o       Options
 	done    schema.Cache[*avro.Type] // required schemas met before
+	open    []openRecord             // structs whose fields are being made, the outermost first
 	named   map[string]*avro.Type    // nil while its parts are being made
 	seen    map[string]bool          // Connect names met in fields
 	unnamed int
+}
+
+// openRecord is a struct with its record.
+type openRecord struct {
+	s *schema.Schema
+	t *avro.Type
+}
+
+// around is the record that s mentions from inside, or nil: one of a struct that has the same name and fields. What describes the two
+// may differ.
+func (b *builder) around(s *schema.Schema) *avro.Type {
+	if !s.Recursive() || s.Kind() != schema.Struct {
+		return nil
+	}
+	for i := len(b.open) - 1; i >= 0; i-- {
+		if o := b.open[i]; o.s.Name() == s.Name() && schema.EqualFields(o.s, s) {
+			return o.t
+		}
+	}
+	return nil
 }
 
 func wrong(format string, args ...any) error {
@@ -75,6 +97,9 @@ func (b *builder) typ(s *schema.Schema, bare bool) (*avro.Type, error) {
 	}
 	if s.Optional() || isUnion(s) {
 		return b.fresh(s, bare)
+	}
+	if t := b.around(s); t != nil {
+		return t, nil
 	}
 	return b.done.Get(s, func(s *schema.Schema) (*avro.Type, error) { return b.fresh(s, bare) })
 }
@@ -350,6 +375,8 @@ func (b *builder) record(s *schema.Schema) (*avro.Type, error) {
 	if err := b.begin(t); err != nil {
 		return nil, err
 	}
+	b.open = append(b.open, openRecord{s, t})
+	defer func() { b.open = b.open[:len(b.open)-1] }()
 	for _, f := range s.Fields() {
 		var doc *string
 		if text, ok := s.Param(fieldDoc + f.Name); ok && !b.o.DiscardDocs {
@@ -388,7 +415,7 @@ func (b *builder) only(t *avro.Type) (*avro.Type, error) {
 	case first == nil:
 		b.named[full] = t
 		return t, nil
-	case sameShape(first, t):
+	case shapes{}.same(first, t):
 		return first, nil
 	}
 	return nil, wrong("two different types have the name %q; a name stands for one type in Avro", full)
@@ -397,9 +424,13 @@ func (b *builder) only(t *avro.Type) (*avro.Type, error) {
 // readBy are the properties that decide what a reader makes of data of the same form.
 var readBy = []string{connectType, connectName, connectInternal, logicalType, schema.ScaleParam}
 
-// sameShape reports whether data of both types have the same form, and are read as the same.
-func sameShape(a, b *avro.Type) bool {
-	if a == b {
+// shapes are pairs of records that were compared, or are being compared.
+type shapes map[[2]*avro.Type]bool
+
+// same reports whether data of both types have the same form, and are read as the same.
+func (m shapes) same(a, b *avro.Type) bool {
+	pair := [2]*avro.Type{a, b}
+	if a == b || m[pair] {
 		return true
 	}
 	for _, name := range readBy {
@@ -407,25 +438,23 @@ func sameShape(a, b *avro.Type) bool {
 			return false
 		}
 	}
-	if a.Kind != b.Kind || a.Name != b.Name || a.Size != b.Size || len(a.Fields) != len(b.Fields) || len(a.Branches) != len(b.Branches) || len(a.Symbols) != len(b.Symbols) {
+	if a.Kind != b.Kind || a.Name != b.Name || a.Size != b.Size || len(a.Fields) != len(b.Fields) || len(a.Branches) != len(b.Branches) || !slices.Equal(a.Symbols, b.Symbols) {
 		return false
 	}
+	if a.Kind == avro.Record {
+		m[pair] = true
+	}
 	for i := range a.Fields {
-		if a.Fields[i].Name != b.Fields[i].Name || !sameShape(a.Fields[i].Type, b.Fields[i].Type) {
+		if a.Fields[i].Name != b.Fields[i].Name || !m.same(a.Fields[i].Type, b.Fields[i].Type) {
 			return false
 		}
 	}
 	for i := range a.Branches {
-		if !sameShape(a.Branches[i], b.Branches[i]) {
+		if !m.same(a.Branches[i], b.Branches[i]) {
 			return false
 		}
 	}
-	for i := range a.Symbols {
-		if a.Symbols[i] != b.Symbols[i] {
-			return false
-		}
-	}
-	return a.Elem == nil || sameShape(a.Elem, b.Elem)
+	return a.Elem == nil || m.same(a.Elem, b.Elem)
 }
 
 func (b *builder) field(t *avro.Type, name string, s *schema.Schema, doc *string) error {

@@ -16,15 +16,21 @@ const NoVersion = 0
 // ToConnect is the Connect schema of data written with t, version being the number of the schema in the registry. It is nil for data
 // that had no schema when it was written.
 func (m *Mapper) ToConnect(t *avro.Type, version int32) (*schema.Schema, error) {
-	r := &reader{m: m, o: m.Options, open: map[*avro.Type]bool{}}
+	r := &reader{m: m, o: m.Options, open: map[*avro.Type]*schema.Builder{}, pairs: map[*avro.Type]bool{}}
 	return r.typ(t, mention{version: version})
 }
 
+// maxSchemas bounds what a schema may become when each mention of a type is written out: types that mention the next one twice
+// double with each.
+const maxSchemas = 100_000
+
 // reader makes the Connect schema of one Avro type.
 type reader struct {
-	m    *Mapper
-	o    Options
-	open map[*avro.Type]bool // records whose fields are being made
+	m     *Mapper
+	o     Options
+	open  map[*avro.Type]*schema.Builder // records whose fields are being made
+	pairs map[*avro.Type]bool            // pairs of maps, likewise
+	made  int
 }
 
 // mention is what the place of a type says of it.
@@ -36,8 +42,14 @@ type mention struct {
 }
 
 func (r *reader) typ(t *avro.Type, at mention) (*schema.Schema, error) {
+	if r.made++; r.made > maxSchemas {
+		return nil, wrong("the schema describes more than %d fields and types when each mention of a type is counted", maxSchemas)
+	}
 	if isAnything(t) {
 		return nil, nil
+	}
+	if b := r.open[t]; b != nil {
+		return b.Self(at.optional), nil
 	}
 	d, err := r.base(t, at)
 	if err != nil {
@@ -176,6 +188,11 @@ func (r *reader) array(t *avro.Type) (*draft, error) {
 	if isAnything(t.Elem.Fields[k].Type) && isAnything(t.Elem.Fields[v].Type) {
 		return &draft{Builder: schema.MapOf(nil, nil)}, nil
 	}
+	if r.pairs[t.Elem] {
+		return nil, wrong("a map as an array of pairs is a part of its own pairs (%s); Connect has recursive structs, and no recursive maps", t.Elem.FullName())
+	}
+	r.pairs[t.Elem] = true
+	defer delete(r.pairs, t.Elem)
 	key, err := r.typ(t.Elem.Fields[k].Type, mention{})
 	if err != nil {
 		return nil, schema.Under("[key]", err)
@@ -188,12 +205,9 @@ func (r *reader) array(t *avro.Type) (*draft, error) {
 }
 
 func (r *reader) record(t *avro.Type) (*draft, error) {
-	if r.open[t] {
-		return nil, wrong("the record %s is part of itself; Connect's schemas have an end", t.FullName())
-	}
-	r.open[t] = true
-	defer delete(r.open, t)
 	d := of(schema.Struct)
+	r.open[t] = d.Builder
+	defer delete(r.open, t)
 	if !r.o.DiscardDocs && r.o.MetaData && t.Doc != nil {
 		d.Param(recordDoc, *t.Doc)
 	}
@@ -209,12 +223,21 @@ func (r *reader) record(t *avro.Type) (*draft, error) {
 		if s == nil {
 			return nil, schema.Under(f.Name, wrong("data without a schema inside a record has no form in Connect"))
 		}
-		if p := f.Prop(connectParameters); r.o.MetaData && p != nil && p.Kind == avro.JSONObject {
+		if p := f.Prop(connectParameters); r.o.MetaData && p != nil && p.Kind == avro.JSONObject && !r.mentionsOpen(f.Type) {
 			s = withParams(s, p)
 		}
 		d.Field(f.Name, s)
 	}
 	return d, nil
+}
+
+// mentionsOpen reports whether t is a record whose fields are being made, or null. As in the original, such a mention differs from
+// the record in its optionality alone.
+func (r *reader) mentionsOpen(t *avro.Type) bool {
+	if _, branch := nullable(t); branch >= 0 {
+		t = t.Branches[branch]
+	}
+	return r.open[t] != nil
 }
 
 // withParams adds the parameters that a field has of its own.
@@ -570,7 +593,7 @@ func (r *reader) value(s *schema.Schema, t *avro.Type, j *avro.JSON) (schema.Val
 		}
 		return schema.MapValue(entries), nil
 	case avro.Record:
-		if j.Kind != avro.JSONObject {
+		if j.Kind != avro.JSONObject || len(s.Fields()) != len(t.Fields) { // s is of a record whose fields are being made
 			return bad()
 		}
 		fields := make([]schema.Value, len(t.Fields))
