@@ -174,6 +174,14 @@ func complaints(t *testing.T, name, from string) (all []string) {
 			complain(spec, "imports Go's runtime under a name other than goruntime: runtime is ours")
 		}
 	}
+	if from != "log/transactions.go" {
+		ast.Inspect(f, func(n ast.Node) bool {
+			if sel, is := n.(*ast.SelectorExpr); is && sel.Sel.Name == "EndTransaction" && fmt.Sprint(sel.X) != "log" {
+				complain(n, "ends a transaction by the client itself, which may lose it: log.EndTransaction does not")
+			}
+			return true
+		})
+	}
 	simulation := false
 	for _, group := range f.Comments {
 		for _, line := range group.List {

@@ -146,7 +146,7 @@ func BenchmarkTransaction(b *testing.B) {
 						b.Fatal(err)
 					}
 					if name != "without" {
-						if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+						if err := log.EndTransaction(ctx, cl, kgo.TryCommit); err != nil {
 							b.Fatal(err)
 						}
 					}

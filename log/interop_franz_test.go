@@ -112,6 +112,7 @@ func TestFranzGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		fs.EachRecord(func(r *kgo.Record) { sess.Produce(ctx, &kgo.Record{Topic: "out", Value: r.Value}, nil) })
+		flushed(ctx, t, sess)
 		if done, err := sess.End(ctx, kgo.TryCommit); err != nil {
 			t.Fatal(err)
 		} else if done {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/log"
 	"millrace/log/logtool"
 )
 
@@ -31,7 +32,7 @@ func TestATransactionWhoseEndIsLostIsEndedAgain(t *testing.T) {
 	if err := cl.ProduceSync(ctx, &kgo.Record{Topic: "t", Value: []byte("in the transaction")}).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cl.EndTransaction(ctx, kgo.TryCommit); err != nil {
+	if err := log.EndTransaction(ctx, cl, kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
 	cl.Close()

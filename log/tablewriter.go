@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -62,16 +61,6 @@ func (w *TableWriter) Put(ctx context.Context, records ...*kgo.Record) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tableTransaction)
 	defer cancel()
-	err := w.put(ctx, records)
-	if errors.Is(err, kerr.OutOfOrderSequenceNumber) {
-		// The client went on counting where the end of the first transaction had given it a new epoch, with which it has to count
-		// anew. The log refused the batch, the transaction is aborted, and with that the client has counted anew.
-		err = w.put(ctx, records)
-	}
-	return err
-}
-
-func (w *TableWriter) put(ctx context.Context, records []*kgo.Record) error {
 	// The client itself waits without end for the answer to what it has sent.
 	giveUp := context.AfterFunc(ctx, w.cl.Close)
 	defer giveUp()
@@ -83,7 +72,7 @@ func (w *TableWriter) put(ctx context.Context, records []*kgo.Record) error {
 	}
 	err := w.cl.ProduceSync(ctx, records...).FirstErr()
 	if err == nil {
-		if err = w.cl.EndTransaction(ctx, kgo.TryCommit); err == nil {
+		if err = EndTransaction(ctx, w.cl, kgo.TryCommit); err == nil {
 			return nil
 		}
 	}
@@ -92,7 +81,7 @@ func (w *TableWriter) put(ctx context.Context, records []*kgo.Record) error {
 	}
 	aborting, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	_ = w.cl.EndTransaction(aborting, kgo.TryAbort) // where that fails too, the next begin takes care of it
+	_ = EndTransaction(aborting, w.cl, kgo.TryAbort) // where that fails too, the next begin takes care of it
 	return w.failed(err, records)
 }
 
@@ -107,17 +96,4 @@ func (w *TableWriter) failed(err error, records []*kgo.Record) error {
 		return fmt.Errorf("write to topic %q: %w: %w", w.table.topic, ErrFenced, err)
 	}
 	return fmt.Errorf("write to topic %q: %w", w.table.topic, explain(err, records))
-}
-
-// Fenced reports whether a transactional producer's error says that another has taken its id, or that
-// its transaction was open for longer than its timeout: to the broker that is one and the same. A
-// transaction that its owner ends and that is open no more (INVALID_TXN_STATE) is what a broker with
-// epochs of transactions says of it.
-func Fenced(err error) bool {
-	for _, e := range []error{kerr.ProducerFenced, kerr.InvalidProducerEpoch, kerr.InvalidTxnState, ErrFenced} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
 }

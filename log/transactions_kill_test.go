@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/deploy/trial"
+	"millrace/log"
 )
 
 // Records are copied from one topic to another in transactions with the offsets that they were read at, while the broker is killed
@@ -186,7 +187,7 @@ func copyRecords(ctx context.Context, t *testing.T, opts []kgo.Opt, copies *atom
 				}
 			})
 		})
-		if err := s.Client().Flush(ctx); err != nil {
+		if s.Client().Flush(ctx) != nil || log.Settle(ctx, s.Client()) != nil {
 			return
 		}
 		if _, err := s.End(ctx, kgo.TransactionEndTry(!failed.Load())); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/deploy/peers"
+	"millrace/log"
 )
 
 // Java's clients write in transactions and read them, and Kafka's tools for transactions say what is so.
@@ -100,7 +101,7 @@ func TestJavaTransactions(t *testing.T) {
 			t.Errorf("partition %d ends at %d and is stable to %d", part, o.Offset, s)
 		}
 	}
-	if err := cl.EndTransaction(ctx, kgo.TryCommit); err == nil {
+	if err := log.EndTransaction(ctx, cl, kgo.TryCommit); err == nil {
 		t.Error("it was committed")
 	}
 

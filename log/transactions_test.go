@@ -58,7 +58,7 @@ func transact(t testing.TB, cl *kgo.Client, end kgo.TransactionEndTry, rs ...*kg
 	if err := cl.ProduceSync(t.Context(), rs...).FirstErr(); err != nil {
 		t.Fatal(err)
 	}
-	if err := cl.EndTransaction(t.Context(), end); err != nil {
+	if err := log.EndTransaction(t.Context(), cl, end); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -139,7 +139,7 @@ func TestAnOpenTransactionIsNotSeen(t *testing.T) {
 	if all, stable := ends(); all != 3 || stable != 1 {
 		t.Errorf("ends at %d, stable to %d", all, stable)
 	}
-	if err := cl.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+	if err := log.EndTransaction(t.Context(), cl, kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
 	if all, stable := ends(); all != 4 || stable != 4 {
@@ -171,7 +171,7 @@ func TestASecondProducerFencesTheFirst(t *testing.T) {
 			if !errors.Is(err, kerr.InvalidProducerEpoch) && !errors.Is(err, kerr.ProducerFenced) {
 				t.Errorf("the first one's write: %v", err)
 			}
-			if err := first.EndTransaction(t.Context(), kgo.TryCommit); err == nil {
+			if err := log.EndTransaction(t.Context(), first, kgo.TryCommit); err == nil {
 				t.Error("the first one committed")
 			}
 			if got := committed(t, l, "t", 1); strings.Join(got, " ") != "second" {
@@ -224,6 +224,7 @@ func TestOffsetsAndRecordsOfATransactionGoTogether(t *testing.T) {
 						t.Fatal(err)
 					}
 					fs.EachRecord(func(r *kgo.Record) { s.Produce(ctx, to("out", string(r.Value)), nil) })
+					flushed(ctx, t, s)
 					if _, err := s.End(ctx, kgo.TransactionEndTry(i%4 != 3)); err != nil {
 						t.Fatal(err)
 					}

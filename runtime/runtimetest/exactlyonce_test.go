@@ -265,7 +265,7 @@ func TestATaskThatIsFencedFailsAndWritesNothingMore(t *testing.T) {
 			t.Errorf("the failure does not say what happened: %+v %s", f, st.Tasks[0].Trace)
 		}
 		s.begin(t, other, s.topic("other"))
-		if err := other.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
+		if err := log.EndTransaction(t.Context(), other, kgo.TryCommit); err != nil {
 			t.Errorf("whoever took over cannot write: %v", err)
 		}
 		if n := s.numbers(t, topic); n != had {
@@ -311,7 +311,7 @@ func TestANewPlanFencesTheProducersOfTheFormer(t *testing.T) {
 		s.begin(t, zombie, s.topic("n"))
 		Create(t, h, "c", conf("1")...)
 		wrote(`{"task-count":3}`, `{"task-count":1}`)
-		if err := zombie.EndTransaction(t.Context(), kgo.TryCommit); !log.Fenced(err) {
+		if err := log.EndTransaction(t.Context(), zombie, kgo.TryCommit); !log.Fenced(err) {
 			t.Errorf("a task of the former plan can still commit: %v", err)
 		}
 		AwaitState(t, h, "c", 0, runtime.Running)
@@ -333,7 +333,7 @@ func TestANewPlanFencesTheProducersOfTheFormer(t *testing.T) {
 			t.Fatal(err)
 		}
 		wrote(`{"task-count":3}`, `{"task-count":1}`, `{"task-count":1}`, `{"task-count":0}`)
-		if err := zombie.EndTransaction(t.Context(), kgo.TryCommit); !log.Fenced(err) {
+		if err := log.EndTransaction(t.Context(), zombie, kgo.TryCommit); !log.Fenced(err) {
 			t.Errorf("a task of the stopped connector can still commit: %v", err)
 		}
 		if _, err := h.ResetOffsets(t.Context(), "c"); err != nil || len(s.fencingRecords(t, "c")) != 4 {

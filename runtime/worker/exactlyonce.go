@@ -230,7 +230,7 @@ func (x *transactions) store(ctx context.Context) error {
 }
 
 func (x *transactions) end(ctx context.Context, how kgo.TransactionEndTry) error {
-	if err := x.task.client.EndTransaction(ctx, how); err != nil {
+	if err := log.EndTransaction(ctx, x.task.client, how); err != nil {
 		what := "commit"
 		if how == kgo.TryAbort {
 			what = "abort"
@@ -249,11 +249,7 @@ func (x *transactions) abort() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), abortLimit)
 	defer cancel()
-	err := x.task.client.AbortBufferedRecords(ctx)
-	if err == nil {
-		err = x.task.client.EndTransaction(ctx, kgo.TryAbort)
-	}
-	if err != nil && !log.Fenced(err) {
+	if err := log.EndTransaction(ctx, x.task.client, kgo.TryAbort); err != nil && !log.Fenced(err) {
 		x.lg.Warn("an open transaction could not be aborted: until the task runs again or transaction.timeout.ms has passed, readers of committed records wait behind it",
 			"transactional.id", x.id, "err", err)
 	}
