@@ -46,7 +46,8 @@ var parquetCodecs = map[string]parquetCodec{
 // open file takes no more memory than one of another format.
 type parquetFiles struct {
 	avroRows
-	codec parquetCodec
+	codec      parquetCodec
+	groupBytes int64 // see rowGroupBytes
 }
 
 func fitsParquet(t *avro.Type) error {
@@ -73,7 +74,7 @@ func (f *parquetFiles) finish(o *openFile) func(io.Writer) error {
 			options = append(options, parquet.SkipPageBounds(path...))
 		}
 		out := parquet.NewWriter(w, options...)
-		s := &shredder{columns: make([][]parquet.Value, shape.shape.to)}
+		s := &shredder{columns: make([][]parquet.Value, shape.shape.to), groupBytes: f.groupBytes}
 		if err := s.all(o, shape.shape, out); err != nil {
 			return err
 		}
@@ -83,8 +84,9 @@ func (f *parquetFiles) finish(o *openFile) func(io.Writer) error {
 
 // A shredder takes Avro's bytes apart into the columns of a Parquet file.
 type shredder struct {
-	in      []byte
-	columns [][]parquet.Value
+	in         []byte
+	columns    [][]parquet.Value
+	groupBytes int64
 }
 
 var errTornRow = errors.New("what was kept of a record cannot be read")
@@ -115,7 +117,7 @@ func (s *shredder) all(o *openFile, root *shape, out *parquet.Writer) (err error
 			}
 			s.columns[i] = values[:0]
 		}
-		if group += c.bytes; group >= rowGroupBytes {
+		if group += c.bytes; group >= s.groupBytes {
 			if err := out.Flush(); err != nil {
 				return err
 			}

@@ -237,9 +237,9 @@ func (s *shaper) leaf(sh *shape, t *avro.Type) (parquet.Node, error) {
 	switch {
 	case t.Logical.Name == "decimal", bytes && s.noBounds:
 		s.loose = append(s.loose, slices.Clone(s.path))
-		return parquet.Leaf(newLooseType(typ, t.Logical.Name == "decimal")), nil
+		return parquet.Encoded(parquet.Leaf(newLooseType(typ, t.Logical.Name == "decimal")), &parquet.Plain), nil
 	case typ.Kind() == parquet.Boolean:
-		return node, nil
+		return parquet.Encoded(node, &parquet.Plain), nil
 	}
 	return parquet.Encoded(node, &parquet.RLEDictionary), nil
 }

@@ -148,7 +148,7 @@ func newFormat(v config.Values, gzip int) (format, *config.Error) {
 	rows.encoders.Limit = int(cacheSize.Get(v))
 	if kind == "Parquet" {
 		rows.fits = fitsParquet
-		return &parquetFiles{rows, parquetCodecs[strings.ToLower(parquetCodecName.Get(v))]}, nil
+		return &parquetFiles{rows, parquetCodecs[strings.ToLower(parquetCodecName.Get(v))], rowGroupBytes}, nil
 	}
 	return &container{rows, avroCodecs[strings.ToLower(avroCodec.Get(v))]}, nil
 }

@@ -187,16 +187,16 @@ func Kcat(t testing.TB) string {
 	return path
 }
 
-// A Python is an interpreter with confluent-kafka, which is librdkafka's client.
+// A Python is an interpreter with confluent-kafka, which is librdkafka's client, and with pyarrow, fastavro and DuckDB.
 type Python struct{ path string }
 
-// PythonClients is a Python 3 with confluent-kafka in an environment of its own.
+// PythonClients is such a Python 3 in an environment of its own.
 func PythonClients(t testing.TB) Python {
 	t.Helper()
-	wanted(t, "confluent-kafka")
+	wanted(t, "Python with confluent-kafka and pyarrow")
 	path, err := run.Install(context.Background(), "python", io.Discard)
 	if err != nil {
-		missing(t, "confluent-kafka", err)
+		missing(t, "Python with confluent-kafka and pyarrow", err)
 	}
 	return Python{path}
 }
