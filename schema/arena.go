@@ -11,20 +11,28 @@ type Arena struct {
 	values  []Value
 	headers []structHeader
 	bytes   []byte
+	taken   int
 }
 
 const (
+	valueSize   = int(unsafe.Sizeof(Value{}))
 	arenaValues = 2048     // 48 KiB
 	arenaStruct = 512      // 16 KiB
 	arenaBytes  = 64 << 10 // larger pieces get a slab of their own
 )
 
+// Taken is how many bytes of memory the arena has taken for values and structs, those of
+// strings and bytes not among them.
+func (a *Arena) Taken() int { return a.taken }
+
 // Values hands out n null values with no room behind them.
 func (a *Arena) Values(n int) []Value {
 	if n > len(a.values) {
 		if n > arenaValues/4 {
+			a.taken += n * valueSize
 			return make([]Value, n)
 		}
+		a.taken += arenaValues * valueSize
 		a.values = make([]Value, arenaValues)
 	}
 	v := a.values[:n:n]
@@ -36,6 +44,7 @@ func (a *Arena) Values(n int) []Value {
 func (a *Arena) Struct(s *Schema, fields []Value) Value {
 	checkFields(s, fields)
 	if len(a.headers) == 0 {
+		a.taken += arenaStruct * int(unsafe.Sizeof(structHeader{}))
 		a.headers = make([]structHeader, arenaStruct)
 	}
 	h := &a.headers[0]

@@ -17,6 +17,7 @@ type Builder struct {
 	n          int
 	bytes      int
 	last       int // records of the batch before, as a guess at the next one's
+	taken      int // of the arena, when the last batch was ended
 }
 
 const (
@@ -67,12 +68,17 @@ func (b *Builder) Full(more int) bool {
 	return b.n > 0 && (b.n+recordsPerChange > b.maxRecords || b.bytes+more > connectors.MaxBatchBytes)
 }
 
-// Take ends the batch and hands it out, with the bytes of its values.
-func (b *Builder) Take() (records []schema.Record, bytes int) {
-	records, bytes = b.slab[:b.n:b.n], b.bytes
-	b.slab, b.n, b.bytes, b.last = b.slab[b.n:], 0, 0, b.n
-	if bytes > ownSlab {
-		b.slab, b.Arena = nil, schema.Arena{}
+// Take ends the batch and hands it out, with the memory that it holds: the bytes of its values
+// and all that is around them, which of rows of small columns is most.
+func (b *Builder) Take() (records []schema.Record, memory int) {
+	records = b.slab[:b.n:b.n]
+	memory = b.bytes + b.Arena.Taken() - b.taken
+	b.taken = b.Arena.Taken()
+	if b.bytes > ownSlab {
+		b.slab, b.Arena, b.taken = nil, schema.Arena{}, 0
+	} else {
+		b.slab = b.slab[b.n:]
 	}
-	return records, bytes
+	b.n, b.bytes, b.last = 0, 0, b.n
+	return records, memory
 }

@@ -30,8 +30,10 @@ type sized struct {
 	bytes int
 }
 
-// DefaultQueueBytes bounds the queue where a configuration does not.
-const DefaultQueueBytes = 16 << 20
+// DefaultQueueBytes bounds the queue where a configuration does not: a few full batches of small
+// rows. More is of no use, since whoever is slower holds the other up all the same, and the collector goes
+// through all that waits.
+const DefaultQueueBytes = 8 << 20
 
 // NewQueue makes a queue; maxBytes of 0 means DefaultQueueBytes.
 func NewQueue(maxRecords, maxBytes int) *Queue {

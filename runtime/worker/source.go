@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -41,7 +40,7 @@ type sourceTask struct {
 
 	skipped atomic.Pointer[error] // why the log refused a record, the last one
 	emitted atomic.Int64          // batches that the source emitted and produce has not taken
-	slabs   sync.Pool
+	spares  spares
 }
 
 // run carries batches from the source to the log until ctx ends or a stage fails.
@@ -131,6 +130,8 @@ func (o *out) Emit(ctx context.Context, b connectors.Batch) error {
 // few large ones.
 func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to chan<- *slab) error {
 	var s *slab // not handed on yet
+	rest := time.NewTimer(restAfter)
+	defer rest.Stop()
 	for {
 		in, out := from, to
 		if s == nil {
@@ -155,6 +156,7 @@ func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to
 				from = nil // and so the slab is all there is
 				continue
 			}
+			rest.Reset(restAfter)
 			if s == nil {
 				s = t.slab()
 			}
@@ -165,11 +167,17 @@ func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to
 			if s = nil; from == nil {
 				return nil
 			}
+		case <-rest.C:
+			t.spares.drop()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
+
+// restAfter is how long a source must have sent nothing until its task keeps no memory for what
+// may come.
+const restAfter = 5 * time.Second
 
 // add shapes a batch into a slab.
 func (t *sourceTask) add(ctx context.Context, s *slab, b *connectors.Batch) error {
@@ -207,7 +215,7 @@ func position(b *connectors.Batch, i int) string {
 }
 
 func (t *sourceTask) slab() *slab {
-	s, _ := t.slabs.Get().(*slab)
+	s := t.spares.take()
 	if s == nil {
 		s = &slab{}
 		s.promise = func(r *kgo.Record, err error) { t.acked(s, r, err) }
@@ -290,7 +298,7 @@ func (t *sourceTask) acked(s *slab, r *kgo.Record, err error) {
 func (t *sourceTask) done(s *slab) {
 	t.inflight.ack(s.flight)
 	if s.size <= keptChunk { // a huge value is not kept for the sake of a slab
-		t.slabs.Put(s)
+		t.spares.put(s)
 	}
 }
 

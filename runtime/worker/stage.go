@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -46,6 +47,7 @@ type slab struct {
 	chunk   []byte // the bytes of records; a full one is left to them and replaced
 	headers []kgo.RecordHeader
 	size    int64       // bytes of keys, values and headers
+	expect  int         // bytes that the batch before took, and some more, where they were more than chunk holds
 	flight  *flight     // lives on in the queue when the slab is reused
 	left    int32       // records that are not acknowledged; atomic
 	failed  atomic.Bool // a record of it was refused, and not skipped
@@ -54,14 +56,16 @@ type slab struct {
 }
 
 const (
-	chunkSize = 256 << 10
+	// chunkSize is a slab's first buffer. Where much comes, the next ones are larger.
+	chunkSize = 32 << 10
 	// keptChunk is the largest buffer that a slab keeps for the next batch.
 	keptChunk = 4 << 20
 )
 
 func (s *slab) reset() {
-	if cap(s.chunk) > keptChunk {
-		s.chunk = nil
+	s.expect = 0
+	if s.size > int64(cap(s.chunk)) {
+		s.chunk, s.expect = nil, int(min(s.size+s.size/8, keptChunk))
 	}
 	s.chunk = s.chunk[:0]
 	clear(s.headers)
@@ -69,6 +73,44 @@ func (s *slab) reset() {
 	s.n, s.size, s.txn = 0, 0, connectors.TxnNone
 	s.failed.Store(false)
 	s.flight = &flight{}
+}
+
+// spares are slabs for the batches to come. The collector's own pool (sync.Pool) would lose them at each
+// of its runs, of which there are dozens a second when much comes.
+type spares struct {
+	mu    sync.Mutex
+	slabs []*slab
+}
+
+// mostSpares is more than what can be on the way in batches that are not small.
+const mostSpares = 8
+
+// take is a slab from before; nil: there is none.
+func (p *spares) take() *slab {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := len(p.slabs)
+	if n == 0 {
+		return nil
+	}
+	s := p.slabs[n-1]
+	p.slabs[n-1], p.slabs = nil, p.slabs[:n-1]
+	return s
+}
+
+func (p *spares) put(s *slab) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.slabs) < mostSpares {
+		p.slabs = append(p.slabs, s)
+	}
+}
+
+// drop lets go of all of them.
+func (p *spares) drop() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slabs = nil
 }
 
 // grow makes room for more records.
@@ -99,7 +141,7 @@ func (s *slab) next() *kgo.Record {
 // room is where the next bytes go: the rest of the chunk, with nothing in it.
 func (s *slab) room() []byte {
 	if cap(s.chunk)-len(s.chunk) < 512 {
-		s.chunk = make([]byte, 0, max(chunkSize, min(2*cap(s.chunk), keptChunk)))
+		s.chunk = make([]byte, 0, max(chunkSize, s.expect, min(2*cap(s.chunk), keptChunk)))
 	}
 	return s.chunk[len(s.chunk):len(s.chunk):cap(s.chunk)]
 }
