@@ -180,8 +180,21 @@ func (g *gathering) truth(name, help string, v bool) {
 	g.put(name, help, f)
 }
 
-// Samples are the figures of both contexts.
-func (m *Metrics) Samples() []connectors.Sample {
+// Rollbacks is how many transactions were rolled back.
+func (m *Metrics) Rollbacks() int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.streaming.total.Rollbacks
+}
+
+// A Figure is one that a database has beside those of all, in one context.
+type Figure struct {
+	Context, Name, Help string
+	Value               float64
+}
+
+// Samples are the figures of both contexts, and further ones.
+func (m *Metrics) Samples(more ...Figure) []connectors.Sample {
 	sn := m.Scan.Progress()
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -201,6 +214,10 @@ func (m *Metrics) Samples() []connectors.Sample {
 	}
 	g.put("NumberOfCommittedTransactions", "Transactions read to their end.", float64(m.streaming.total.Commits))
 	g.put("NumberOfUnchangedEventsSkipped", "Updates left out because they change nothing that is captured.", float64(m.streaming.total.Unchanged))
+	for _, f := range more {
+		g.base = m.labels(f.Context)
+		g.put(f.Name, f.Help, f.Value)
+	}
 	return g.out
 }
 

@@ -1,6 +1,7 @@
 package cdc
 
 import (
+	"fmt"
 	"sync"
 	"time"
 
@@ -102,6 +103,22 @@ func (s *Scan) Progress() *connectors.Snapshot {
 		return nil
 	}
 	return &connectors.Snapshot{State: s.state, Began: s.began, Ended: s.ended, Rows: s.rows, Tables: append([]connectors.SnapshotTable(nil), s.tables...)}
+}
+
+// Standing is where a task stands that reads no stream at the moment.
+func Standing(sn *connectors.Snapshot, mode SnapshotMode) string {
+	if sn != nil && sn.State == ScanRunning {
+		for _, t := range sn.Tables {
+			if t.State == TableReading {
+				return fmt.Sprintf("the snapshot of table %s, after %d rows", t.Table, t.Rows)
+			}
+		}
+		return "the snapshot"
+	}
+	if !mode.Stream && mode.Name != "" {
+		return "the end: snapshot.mode=" + mode.Name + " reads no changes"
+	}
+	return "on the way to the server"
 }
 
 // Running reports whether the snapshot is under way, and the rows read so far.

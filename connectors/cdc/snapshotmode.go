@@ -16,6 +16,9 @@ type SnapshotMode struct {
 	Anew   bool // a position at which the source cannot be resumed is answered by a new snapshot
 	Schema bool // a start without a position reads the tables' shapes; MySQL keeps them in its history
 
+	Rebuild        bool // each start writes the history of shapes anew, from the tables as they are
+	RebuildOnError bool // a start does that whose history cannot be read
+
 	every, first bool
 }
 
@@ -27,7 +30,7 @@ func (m SnapshotMode) Reads(complete bool) bool { return m.every || m.first && !
 func (m SnapshotMode) Every() bool { return m.every }
 
 // SnapshotFlags are the settings snapshot.mode.configuration.based.….
-type SnapshotFlags struct{ Data, Schema, Stream, OnDataError bool }
+type SnapshotFlags struct{ Data, Schema, Stream, OnDataError, OnSchemaError bool }
 
 // snapshotModes are Debezium's modes by name.
 var snapshotModes = map[string]SnapshotMode{
@@ -36,10 +39,11 @@ var snapshotModes = map[string]SnapshotMode{
 	"initial_only": {Schema: true, first: true},
 	"no_data":      {Stream: true, Schema: true},
 	"when_needed":  {Stream: true, Schema: true, Anew: true, first: true},
+	"recovery":     {Stream: true, Schema: true, Rebuild: true},
 }
 
 // olderModes are names of older versions for modes of today.
-var olderModes = map[string]string{"never": "no_data", "schema_only": "no_data"}
+var olderModes = map[string]string{"never": "no_data", "schema_only": "no_data", "schema_only_recovery": "recovery"}
 
 // SnapshotModes are the values of snapshot.mode that are offered.
 var SnapshotModes = []string{"always", "initial", "initial_only", "no_data", "when_needed", "configuration_based"}
@@ -66,7 +70,7 @@ func ParseSnapshotMode(name string, flags SnapshotFlags, refused map[string]stri
 	m, ok := snapshotModes[name]
 	switch {
 	case name == "configuration_based":
-		m = SnapshotMode{Stream: flags.Stream, Anew: flags.OnDataError, Schema: flags.Schema, every: flags.Data}
+		m = SnapshotMode{Stream: flags.Stream, Anew: flags.OnDataError, Schema: flags.Schema, RebuildOnError: flags.OnSchemaError, every: flags.Data}
 		if !m.Stream && !m.every {
 			return m, fmt.Errorf("neither a snapshot nor changes are asked for: set snapshot.mode.configuration.based.snapshot.data or snapshot.mode.configuration.based.start.stream to true")
 		}

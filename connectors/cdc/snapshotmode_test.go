@@ -20,6 +20,7 @@ func TestSnapshotModes(t *testing.T) {
 		{"never", SnapshotFlags{}, false, false, true, false},
 		{"schema_only", SnapshotFlags{}, false, false, true, false},
 		{"when_needed", SnapshotFlags{}, true, false, true, true},
+		{"recovery", SnapshotFlags{}, false, false, true, false},
 		{"configuration_based", all, true, true, true, true},
 		{"configuration_based", SnapshotFlags{Data: true}, true, true, false, false},
 		{"configuration_based", SnapshotFlags{Stream: true}, false, false, true, false},
@@ -38,6 +39,16 @@ func TestSnapshotModes(t *testing.T) {
 	} {
 		if _, err := ParseSnapshotMode(c.name, SnapshotFlags{}, map[string]string{"recovery": "not here"}); err == nil || !strings.Contains(err.Error(), c.words) {
 			t.Errorf("%q: %v, want an error with %q", c.name, err, c.words)
+		}
+	}
+	for name, want := range map[string]bool{"recovery": true, "schema_only_recovery": true, "no_data": false} {
+		if m, err := ParseSnapshotMode(name, all, nil); err != nil || m.Rebuild != want {
+			t.Errorf("%s rebuilds the history: %v, %v", name, m.Rebuild, err)
+		}
+	}
+	for _, want := range []bool{true, false} {
+		if m, err := ParseSnapshotMode("configuration_based", SnapshotFlags{Stream: true, OnSchemaError: want}, nil); err != nil || m.RebuildOnError != want {
+			t.Errorf("snapshot.on.schema.error=%v: %v, %v", want, m.RebuildOnError, err)
 		}
 	}
 	if CheckSnapshotMode(nil)("configuration_based") != nil {

@@ -103,7 +103,7 @@ var (
 	keyGuardrailCollectionsLimitAction                    = cdc.KeyGuardrailCollectionsLimitAction
 	keyCustomSanitizePattern                              = cdc.KeyCustomSanitizePattern
 	keyStatisticsMetricsEnabled                           = config.Key[bool]{Name: "statistics.metrics.enabled", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.Short,
-		Doc: "Statistics in JMX metrics."}
+		Doc: "Whether /metrics has the least, greatest, mean and percentiles of MilliSecondsBehindSource."}
 	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.DecimalModes...), Recommend: cdc.Recommend(cdc.DecimalModes...),
 		Doc: "How DECIMAL is sent: precise (Decimal), string, or double, which may round."}
 	keySnapshotLockTimeout = config.Key[time.Duration]{Name: "snapshot.lock.timeout.ms", Default: 10000 * time.Millisecond, Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: cdc.AtLeastZero,
@@ -122,7 +122,7 @@ var (
 		Doc: "Seconds that the server waits for us to take an event before it ends the connection; 0: ten minutes, or the server's own value where that is longer."}
 	keyBinlogNetReadTimeout = config.Key[int64]{Name: "binlog.net.read.timeout", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.Between[int64](0, 31536000),
 		Doc: "The server's net_read_timeout of that connection, in seconds; 0: the server's own value."}
-	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: supportedSnapshotMode, Recommend: cdc.Recommend(snapshotModes...),
+	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.CheckSnapshotMode(noModes), Recommend: cdc.Recommend(snapshotModes...),
 		Doc: "initial reads definitions and rows once, before the changes; no_data definitions only; always reads all at each start; initial_only stops behind the rows; when_needed reads anew when the stored position is no longer in the server's logs; recovery rebuilds a lost schema history from the definitions as they are now; configuration_based does what snapshot.mode.configuration.based.* say."}
 	keySnapshotQueryMode           = cdc.KeySnapshotQueryMode
 	keySnapshotQueryModeCustomName = cdc.KeySnapshotQueryModeCustomName
@@ -162,8 +162,8 @@ var (
 	keyNotificationEnabledChannels = cdc.KeyNotificationEnabledChannels
 	keyNotificationSinkTopicName   = cdc.KeyNotificationSinkTopicName
 	keyTransactionMetadataFactory  = cdc.KeyTransactionMetadataFactory
-	keyCustomMetricTags            = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
-		Doc: "Tags of JMX names."}
+	keyCustomMetricTags            = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW, Check: func(l []string) error { _, err := cdc.ParseTags(l); return err },
+		Doc: "Further labels of this connector's metrics debezium_metrics_…: name=value,name=value."}
 	keyColumnIncludeList                = cdc.KeyColumnIncludeList
 	keyColumnExcludeList                = cdc.KeyColumnExcludeList
 	keyTableIncludeList                 = cdc.KeyTableIncludeList

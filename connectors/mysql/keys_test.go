@@ -107,7 +107,7 @@ func TestSettingsAreRead(t *testing.T) {
 		got     func(*settings) any
 		want    any
 	}{
-		{"older names of snapshot.mode", false, []string{"snapshot.mode", "SCHEMA_ONLY"}, func(s *settings) any { return s.snapshotMode }, "no_data"},
+		{"older names of snapshot.mode", false, []string{"snapshot.mode", "SCHEMA_ONLY"}, func(s *settings) any { return s.snapshot.Name }, "no_data"},
 		{"MariaDB's names of TLS modes", true, []string{"database.ssl.mode", "verify-full"}, func(s *settings) any { return s.sslMode }, "verify_identity"},
 		{"MariaDB's default is no TLS", true, nil, func(s *settings) any { return s.sslMode }, "disabled"},
 		{"an older name of failures", false, []string{"event.deserialization.failure.handling.mode", "warn"}, func(s *settings) any { return s.failure }, "warn"},

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"millrace/connectors"
 	"millrace/connectors/cdc"
 	"millrace/schema/config"
 )
@@ -50,8 +51,6 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	keySnapshotFetchSize.Name:                     "rows are read as the server sends them",
 	keyIncrementalSnapshotAllowSchemaChanges.Name: "there are no incremental snapshots without signals",
 	keyInternalLogPositionCheckEnable.Name:        "the stored position is always checked",
-	keyStatisticsMetricsEnabled.Name:              "JMX metrics",
-	keyCustomMetricTags.Name:                      "JMX metrics",
 	keyConvertingFailure.Name:                     "event.processing.failure.handling.mode says it",
 
 	"schema.history.internal.kafka.bootstrap.servers":         historyIsOurs,
@@ -81,20 +80,17 @@ const (
 // The values of settings. sslModes are MySQL's five and MariaDB's four.
 var (
 	sslModes            = []string{"disabled", "preferred", "required", "verify_ca", "verify_identity", "disable", "trust", "verify-ca", "verify-full"}
-	snapshotModes       = []string{"initial", "always", "initial_only", "no_data", "when_needed", "recovery", "configuration_based"}
+	snapshotModes       = append(cdc.SnapshotModes, "recovery")
 	lockingModes        = []string{"minimal", "minimal_percona", "minimal_percona_no_table_locks", "extended", "none", "minimal_at_least_once"} // the last is not offered
 	mariadbLockingModes = []string{"minimal", "extended", "none", "minimal_at_least_once"}
 	timeModes           = []string{"adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"}
 
-	olderSnapshotModes = map[string]string{"schema_only": "no_data", "schema_only_recovery": "recovery"}
-)
-
-func supportedSnapshotMode(s string) error {
-	if olderSnapshotModes[strings.ToLower(s)] != "" {
-		return nil
+	// noModes are values of snapshot.mode that this source does not take.
+	noModes = map[string]string{
+		"never":    "this began with the oldest change that the server has, without the definitions of the tables then; use no_data",
+		"exported": "other databases alone have this; use initial",
 	}
-	return cdc.Supported(snapshotModes, "custom", "never")(s)
-}
+)
 
 func supportedHistory(c config.Class) error {
 	switch name := string(c); {
@@ -120,9 +116,6 @@ func sslModeOf(name string) string {
 	return name
 }
 
-// snapshotFlags are what snapshot.mode.configuration.based.* say.
-type snapshotFlags struct{ data, schema, stream, onSchemaError, onDataError bool }
-
 // settings is a configuration, read once.
 type settings struct {
 	mariadb  bool // of the class io.debezium.connector.mariadb.MariaDbConnector
@@ -142,8 +135,7 @@ type settings struct {
 	silence                      time.Duration // without a sign of life after which a connection is lost
 	netWrite, netRead            int           // seconds; 0: not given
 
-	snapshotMode                  string
-	snapshotFlags                 snapshotFlags
+	snapshot                      cdc.SnapshotMode
 	snapshotDelay, streamingDelay time.Duration
 	snapshotTables                cdc.Patterns
 	selects                       map[string]string // database.table → SELECT
@@ -178,6 +170,8 @@ type settings struct {
 	maxBatch                   int
 	maxQueue                   int
 	maxQueueBytes              int
+	tags                       []connectors.Label
+	statistics                 bool
 	retries                    cdc.Retries
 
 	gtidIncludes, gtidExcludes cdc.Patterns // of server UUIDs; MariaDB: of domain-server
@@ -265,12 +259,7 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 		keystorePass: keyDatabaseSslKeystorePassword.Get(v), truststorePass: keyDatabaseSslTruststorePassword.Get(v),
 		queryTimeout: keyDatabaseQueryTimeout.Get(v), connectTimeout: keyConnectTimeout.Get(v), keepAlive: keyConnectKeepAlive.Get(v),
 		silence: keyConnectKeepAliveInterval.Get(v), netWrite: int(keyBinlogNetWriteTimeout.Get(v)), netRead: int(keyBinlogNetReadTimeout.Get(v)),
-		snapshotMode: strings.ToLower(keySnapshotMode.Get(v)), snapshotDelay: keySnapshotDelay.Get(v), streamingDelay: keyStreamingDelay.Get(v),
-		snapshotFlags: snapshotFlags{
-			data: keySnapshotModeConfigurationBasedSnapshotData.Get(v), schema: keySnapshotModeConfigurationBasedSnapshotSchema.Get(v),
-			stream: keySnapshotModeConfigurationBasedStartStream.Get(v), onSchemaError: keySnapshotModeConfigurationBasedSnapshotOnSchemaError.Get(v),
-			onDataError: keySnapshotModeConfigurationBasedSnapshotOnDataError.Get(v),
-		},
+		snapshotDelay: keySnapshotDelay.Get(v), streamingDelay: keyStreamingDelay.Get(v),
 		lockingMode: strings.ToLower(keySnapshotLockingMode.Get(v)), lockTimeout: keySnapshotLockTimeout.Get(v),
 		tableOrder: strings.ToLower(keySnapshotTablesOrderByRowCount.Get(v)), ignoreBuiltin: keyTableIgnoreBuiltin.Get(v),
 		guardrail: int(keyGuardrailCollectionsMax.Get(v)), guardrailFails: strings.EqualFold(keyGuardrailCollectionsLimitAction.Get(v), "fail"),
@@ -279,7 +268,7 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 		tombstones: keyTombstonesOnDelete.Get(v), headers: keyExtendedHeadersEnabled.Get(v), query: keyIncludeQuery.Get(v),
 		transactions: keyProvideTransactionMetadata.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
 		failure: strings.ToLower(keyEventProcessingFailureHandlingMode.Get(v)), inconsistent: strings.ToLower(keyInconsistentSchemaHandlingMode.Get(v)),
-		maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)), maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(keyErrorsMaxRetries.Get(v)),
+		maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)), maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(keyErrorsMaxRetries.Get(v)), statistics: keyStatisticsMetricsEnabled.Get(v),
 		gtidFilterRows: keyGtidSourceFilterDmlEvents.Get(v), gtidIgnore: keyGtidIgnoreOnRecovery.Get(v),
 		heartbeat: keyHeartbeatInterval.Get(v), heartbeatAction: keyHeartbeatActionQuery.Get(v), checkTimeout: keyConnectionValidationTimeout.Get(v),
 		schemaChanges: keyIncludeSchemaChanges.Get(v),
@@ -294,8 +283,17 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 	if !keyDatabaseServerID.Has(v) {
 		r.Add(cdc.Missing(keyDatabaseServerID.Name))
 	}
-	if older := olderSnapshotModes[s.snapshotMode]; older != "" {
-		s.snapshotMode = older
+	var err error
+	s.snapshot, err = cdc.ParseSnapshotMode(keySnapshotMode.Get(v), cdc.SnapshotFlags{
+		Data: keySnapshotModeConfigurationBasedSnapshotData.Get(v), Schema: keySnapshotModeConfigurationBasedSnapshotSchema.Get(v),
+		Stream: keySnapshotModeConfigurationBasedStartStream.Get(v), OnDataError: keySnapshotModeConfigurationBasedSnapshotOnDataError.Get(v),
+		OnSchemaError: keySnapshotModeConfigurationBasedSnapshotOnSchemaError.Get(v),
+	}, noModes)
+	if err != nil {
+		r.Add(&config.Error{Key: keySnapshotMode.Name, Value: keySnapshotMode.Get(v), Reason: err.Error()})
+	}
+	if s.tags, err = cdc.ParseTags(keyCustomMetricTags.Get(v)); err != nil {
+		r.Add(&config.Error{Key: keyCustomMetricTags.Name, Value: v.Raw[keyCustomMetricTags.Name], Reason: err.Error()})
 	}
 	if keyEventDeserializationFailureHandlingMode.Has(v) && !keyEventProcessingFailureHandlingMode.Has(v) {
 		s.failure = strings.ToLower(keyEventDeserializationFailureHandlingMode.Get(v))

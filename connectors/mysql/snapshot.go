@@ -29,7 +29,10 @@ type snapshot struct {
 	clock  cdc.Clock
 	pos    position
 
-	first bool // no row of any table came yet
+	first bool   // no row of any table came yet
+	table string // that is read
+	rows  int64  // of it,
+	told  int64  // of which so many were shown
 	total int64
 }
 
@@ -122,13 +125,11 @@ func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, ss *session) (pos
 		}
 	}
 	sn.block.time(envelope.MomentOfMicros(now.Unix() * microsPerSec))
-	if s.readsRows() {
-		tables = s.ordered(tables)
-		for i := range tables {
-			if err := sn.readTable(ctx, &tables[i]); err != nil {
-				return position{}, err
-			}
-		}
+	if !s.snapshot.Reads(false) {
+		tables = nil
+	}
+	if err := sn.readTables(ctx, s.ordered(tables)); err != nil {
+		return position{}, err
 	}
 	if err := ss.exec(ctx, "COMMIT"); err != nil {
 		return position{}, err
@@ -142,6 +143,41 @@ func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, ss *session) (pos
 	}
 	t.lg.Info("snapshot complete", "tables", len(tables), "rows", sn.total, "took", time.Since(began).Round(time.Millisecond).String())
 	return sn.pos, nil
+}
+
+// readTables reads the rows of tables, and shows how far that is.
+func (sn *snapshot) readTables(ctx context.Context, tables []snapshotTable) error {
+	scan := &sn.t.scan
+	if len(tables) == 0 {
+		scan.Skip()
+		return nil
+	}
+	names := make([]string, len(tables))
+	for i := range tables {
+		names[i] = tables[i].id.String()
+	}
+	scan.Begin(names, func(i int) int64 { return tables[i].rows })
+	complete := false
+	defer func() { scan.End(complete) }()
+	for i := range tables {
+		sn.table, sn.rows, sn.told = names[i], 0, 0
+		scan.Read(sn.table, 0)
+		if err := sn.readTable(ctx, &tables[i]); err != nil {
+			return err
+		}
+		sn.tell()
+		scan.Done(sn.table)
+		sn.total += sn.rows
+	}
+	complete = true
+	return nil
+}
+
+// tell shows how far the table is that is read.
+func (sn *snapshot) tell() {
+	sn.t.scan.Read(sn.table, sn.rows-sn.told)
+	sn.told = sn.rows
+	sn.t.metrics.Snapshotted(&sn.events.Seen)
 }
 
 // lock keeps changes away until unlock is called, once or more often.
@@ -166,12 +202,11 @@ func (t *task) lock(ctx context.Context, ss *session) (unlock func() error, err 
 		ls.close()
 		return nil, err
 	}
-	open := true
+	t.seen.locked.Store(true)
 	return func() error {
-		if !open {
+		if !t.seen.locked.Swap(false) {
 			return nil
 		}
-		open = false
 		defer ls.close()
 		return ls.exec(context.WithoutCancel(ctx), "UNLOCK TABLES")
 	}, nil
@@ -308,7 +343,7 @@ func (sn *snapshot) readTable(ctx context.Context, st *snapshotTable) error {
 	defer rows.stop()
 	sn.block.snapshot(envelope.SnapshotTrue)
 	mid := sn.block.at(&sn.build.Arena, tab.dbValue, tab.name, sn.pos.pos, 0)
-	n, only := int64(0), sn.first
+	only := sn.first
 	for {
 		p, owned, err := rows.next()
 		if err != nil {
@@ -332,13 +367,14 @@ func (sn *snapshot) readTable(ctx context.Context, st *snapshotTable) error {
 			if err := t.refuse(tab, wrong, "the snapshot"); err != nil {
 				return err
 			}
+			sn.events.Seen.Erroneous++
 			continue
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", doing, err)
 		}
 		src := mid
-		if n++; n == 1 {
+		if sn.rows++; sn.rows == 1 {
 			mark := envelope.SnapshotFirstInTable
 			if sn.first {
 				mark, sn.first = envelope.SnapshotFirst, false
@@ -348,12 +384,10 @@ func (sn *snapshot) readTable(ctx context.Context, st *snapshotTable) error {
 		}
 		sn.events.Read(&cdc.Change{Table: &tab.Table, After: row, Source: src, At: sn.clock.Moment()})
 		sn.build.Grow(size + rowOverhead)
-		t.seen.events.Add(1)
 	}
-	if n > 1 || n == 1 && !only {
+	if sn.rows > 1 || sn.rows == 1 && !only {
 		sn.mark(envelope.SnapshotLastInTable)
 	}
-	sn.total += n
 	return nil
 }
 
@@ -379,6 +413,9 @@ func (sn *snapshot) flush(ctx context.Context) error {
 		b.Describe = func(i int) string { return "snapshot, " + describe(records, i) }
 	}
 	sn.clock.Reset()
+	if sn.table != "" {
+		sn.tell()
+	}
 	return sn.queue.Put(ctx, b, size, time.Minute, idle)
 }
 

@@ -84,7 +84,9 @@ type reader struct {
 
 // run reads until the connection or ctx ends.
 func (r *reader) run(ctx context.Context) error {
+	r.t.metrics.Connected(true)
 	defer func() {
+		r.t.metrics.Connected(false)
 		r.t.seen.streaming.Store(false)
 		if r.zstd != nil {
 			r.zstd.Close()
@@ -129,14 +131,7 @@ func (r *reader) run(ctx context.Context) error {
 // drain reads events until none is at hand any more, or some hundred were.
 func (r *reader) drain(ctx context.Context, deadline time.Time) error {
 	n := uint64(0)
-	defer func() {
-		seen := &r.t.seen
-		seen.events.Add(n)
-		seen.mu.Lock()
-		seen.file, seen.at = r.file, r.at
-		seen.mu.Unlock()
-		seen.streaming.Store(true)
-	}()
+	defer func() { r.show(n) }()
 	for range 256 {
 		p, owned, err := r.w.packet(deadline)
 		if err == errIdle {
@@ -492,6 +487,9 @@ func (r *reader) commit(ctx context.Context, h header) error {
 		r.events.Tx.End(r.build, r.txID.Str(), r.millis())
 		r.build.Grow(rowOverhead)
 	}
+	if r.inTx {
+		r.events.Seen.Commits++
+	}
 	r.executed()
 	r.txID = schema.Value{}
 	r.inTx = false
@@ -601,6 +599,7 @@ func (r *reader) query1(ctx context.Context, h header, q *queryEvent, start int6
 		if r.inTx {
 			r.t.lg.Warn("a transaction in the log ends in a ROLLBACK: it changed tables without transactions, and what it changed in others besides was undone and is sent all the same", "at", placeText(r.file, start))
 		}
+		r.events.Seen.Rollbacks++
 		return r.commit(ctx, h)
 	}
 	if verb, id, ok := xaStatement(q.sql); ok {

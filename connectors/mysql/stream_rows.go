@@ -93,6 +93,7 @@ func (r *reader) inconsistent(mp *mapped, err error, start int64) error {
 	default:
 		return err
 	}
+	r.t.seen.skipped.Add(1)
 	mp.captured = false // until the server describes the table anew
 	return nil
 }
@@ -133,7 +134,10 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 	switch {
 	case mp == nil:
 		return fmt.Errorf("rows of the table with number %d, which was not described", number)
-	case !mp.captured, r.dropped, r.open != nil && !r.replaying, r.done():
+	case r.open != nil && !r.replaying, r.done():
+		return nil
+	case !mp.captured, r.dropped:
+		r.events.Seen.Filtered++
 		return nil
 	}
 	if err := r.ready(ctx, mp, start); err != nil {
@@ -217,6 +221,7 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 		if err := r.refuse(t, err, placeText(r.file, start)+", row "+strconv.Itoa(i)); err != nil {
 			return err
 		}
+		r.events.Seen.Erroneous++
 		r.taken(i)
 		return nil
 	}
@@ -230,6 +235,7 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 	case e.after == nil:
 		r.events.Delete(&ch)
 	case r.t.s.skipUnchanged && schema.EqualValues(before, after):
+		r.events.Seen.Unchanged++
 	default:
 		ch.OldKey = before
 		r.events.Update(&ch)

@@ -26,6 +26,8 @@ type task struct {
 	schemas   Schemas
 	charsets  map[string]charset // what the server said; of the goroutine that reads
 	seen      seen
+	scan      cdc.Scan
+	metrics   cdc.Metrics
 }
 
 func newTask(cc connectors.Context, v config.Values, mariadb bool) (connectors.SourceTask, error) {
@@ -34,6 +36,7 @@ func newTask(cc connectors.Context, v config.Values, mariadb bool) (connectors.S
 		return nil, connectors.BadConfig(errs[0])
 	}
 	t := &task{s: s, cc: cc, lg: cc.Log, partition: cdc.ServerPartition(s.prefix), charsets: map[string]charset{}}
+	t.metrics = cdc.Metrics{Plugin: s.connector(), Name: s.prefix, Tags: s.tags, Statistics: s.statistics, Scan: &t.scan}
 	if t.lg == nil {
 		t.lg = slog.New(slog.DiscardHandler)
 	}
@@ -55,6 +58,7 @@ func (t *task) Run(parent context.Context, out connectors.Out) error {
 	ctx, cancel := context.WithCancel(parent)
 	defer cancel()
 	queue := cdc.NewQueue(t.s.maxQueue, t.s.maxQueueBytes)
+	t.metrics.Queue(queue)
 	emitted := make(chan error, 1)
 	go func() {
 		defer cancel()
@@ -104,8 +108,8 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 	if pos, err = t.prepare(ctx, queue, pos, have); err != nil {
 		return err
 	}
-	if !t.s.streams() {
-		t.lg.Info("the snapshot is complete, and snapshot.mode asks for no changes: the task idles", "mode", t.s.snapshotMode)
+	if !t.s.snapshot.Stream {
+		t.lg.Info("the snapshot is complete, and snapshot.mode asks for no changes: the task idles", "mode", t.s.snapshot.Name)
 		<-ctx.Done()
 		return ctx.Err()
 	}
@@ -118,7 +122,7 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 	for broken := 0; ; {
 		began := time.Now()
 		established, err := t.stream(ctx, queue, &pos)
-		if f := connectors.FailureOf(err); f != nil && f.Reason == reasonLogLost && t.s.snapshotsWhenLost() && ctx.Err() == nil {
+		if f := connectors.FailureOf(err); f != nil && f.Reason == reasonLogLost && t.s.snapshot.Anew && ctx.Err() == nil {
 			// MariaDB says it only now.
 			t.lg.Warn("the position is lost, and a new snapshot is taken, as snapshot.mode says", "error", err)
 			if pos, err = t.anew(ctx, queue); err != nil {
@@ -132,6 +136,7 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 		if time.Since(began) > lived {
 			broken = 0
 		}
+		t.seen.disconnects.Add(1)
 		if broken++; broken > quick {
 			return err
 		}
@@ -160,21 +165,23 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue, pos position, have
 			return pos, err
 		}
 		switch {
-		case lost == nil && s.snapshotMode == "recovery":
+		case lost == nil && s.snapshot.Rebuild:
 			t.lg.Info("the definitions of tables are read anew: no table may have changed since the stored position", "file", pos.file, "pos", pos.pos)
+			t.scan.Skip()
 			return pos, t.recoverSchemas(ctx, ss, pos)
-		case lost == nil && s.snapshotMode != "always":
+		case lost == nil && !s.snapshot.Every():
 			err := t.schemas.Recover(ctx, pos.place())
-			if err != nil && ctx.Err() == nil && s.snapshotMode == "configuration_based" && s.snapshotFlags.onSchemaError {
+			if err != nil && ctx.Err() == nil && s.snapshot.RebuildOnError {
 				t.lg.Warn("the history of definitions cannot be read and is written anew, as snapshot.mode.configuration.based.snapshot.on.schema.error says", "error", err)
 				err = t.recoverSchemas(ctx, ss, pos)
 			}
 			if err != nil {
 				return pos, err
 			}
+			t.scan.Skip()
 			t.lg.Info("streaming resumes", "file", pos.file, "pos", pos.pos, "event", pos.events, "gtids", pos.gtids)
 			return pos, nil
-		case lost != nil && !s.snapshotsWhenLost():
+		case lost != nil && !s.snapshot.Anew:
 			return pos, lost
 		case lost != nil:
 			t.lg.Warn("the stored position is lost, and a new snapshot is taken, as snapshot.mode says", "error", lost)
@@ -184,23 +191,6 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue, pos position, have
 		return pos, ctx.Err()
 	}
 	return t.snapshot(ctx, queue, ss)
-}
-
-// What snapshot.mode says, and its configuration_based in five keys of their own.
-
-// readsRows: a snapshot reads rows, not definitions alone.
-func (s *settings) readsRows() bool {
-	return s.snapshotMode != "no_data" && (s.snapshotMode != "configuration_based" || s.snapshotFlags.data)
-}
-
-// streams: changes are read behind the snapshot.
-func (s *settings) streams() bool {
-	return s.snapshotMode != "initial_only" && (s.snapshotMode != "configuration_based" || s.snapshotFlags.stream)
-}
-
-// snapshotsWhenLost: a position that the server no longer has is replaced by a snapshot.
-func (s *settings) snapshotsWhenLost() bool {
-	return s.snapshotMode == "when_needed" || s.snapshotMode == "configuration_based" && s.snapshotFlags.onDataError
 }
 
 // anew takes a snapshot where a position was lost.
@@ -317,6 +307,7 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (est
 	stop := context.AfterFunc(ctx, func() { _ = w.conn.Close() })
 	defer stop()
 	build := cdc.NewBuilder(s.maxBatch)
+	t.seen.gtids.Store(sv.gtids)
 	r := &reader{
 		t: t, w: w, sv: sv, queue: queue, build: build, block: newSourceBlock(s), tables: map[uint64]*mapped{}, compiled: map[TableID]*table{},
 		resume: *pos, pos: *pos, queued: *pos, set: set, file: pos.file, at: pos.pos, last: time.Now(),

@@ -2,27 +2,10 @@ package postgres
 
 import (
 	"context"
-	"strings"
 	"testing"
 
-	"millrace/connectors"
 	"millrace/connectors/connectortest"
 )
-
-// figures are a task's samples by name, context and further labels.
-func figures(samples []connectors.Sample) map[string]float64 {
-	out := map[string]float64{}
-	for _, s := range samples {
-		key := strings.TrimPrefix(s.Name, "debezium_metrics_")
-		for _, l := range s.Labels {
-			if l.Name != "plugin" && l.Name != "name" {
-				key += " " + l.Value
-			}
-		}
-		out[key] = s.Value
-	}
-	return out
-}
 
 // TestMetrics: Debezium's figures of a snapshot and of a stream, with the keys
 // custom.metric.tags and statistics.metrics.enabled.
@@ -44,7 +27,7 @@ func TestMetrics(t *testing.T) {
 	}
 	got := map[string]float64{}
 	r.WaitFor("the figures", func() bool {
-		got = figures(r.Task.(*task).Samples())
+		got = connectortest.Figures(r.Task.(*task).Samples())
 		for k, v := range want {
 			if got[k] != v {
 				return false
@@ -63,13 +46,13 @@ func TestMetrics(t *testing.T) {
 		t.Errorf("%+v", p.Snapshot)
 	}
 	r.Stop()
-	if v := figures(r.Task.(*task).Samples())["Connected streaming prod"]; v != 0 {
+	if v := connectortest.Figures(r.Task.(*task).Samples())["Connected streaming prod"]; v != 0 {
 		t.Error("a task that has ended is connected")
 	}
 	// The second run resumes: it takes no snapshot.
 	r = d.start(conf, store)
-	r.WaitFor("the stream", func() bool { return figures(r.Task.(*task).Samples())["Connected streaming prod"] == 1 })
-	if got := figures(r.Task.(*task).Samples()); got["SnapshotSkipped snapshot prod"] != 1 || got["TotalTableCount snapshot prod"] != 0 {
+	r.WaitFor("the stream", func() bool { return connectortest.Figures(r.Task.(*task).Samples())["Connected streaming prod"] == 1 })
+	if got := connectortest.Figures(r.Task.(*task).Samples()); got["SnapshotSkipped snapshot prod"] != 1 || got["TotalTableCount snapshot prod"] != 0 {
 		t.Errorf("a task that resumes has SnapshotSkipped %v", got["SnapshotSkipped snapshot prod"])
 	}
 }

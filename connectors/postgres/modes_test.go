@@ -49,7 +49,7 @@ func (d *database) sent(conf map[string]string, store *connectortest.OffsetStore
 	if conf["snapshot.mode"] != "initial_only" && conf["snapshot.mode.configuration.based.start.stream"] != "false" {
 		// Behind the snapshot it streams: what comes now comes last.
 		r.WaitFor("the stream", func() bool {
-			return figures(r.Task.(*task).Samples())["Connected streaming"] == 1 && r.Task.(*task).scan.Progress().State != "running"
+			return connectortest.Figures(r.Task.(*task).Samples())["Connected streaming"] == 1 && r.Task.(*task).scan.Progress().State != "running"
 		})
 	} else {
 		r.WaitFor("the end", func() bool {
@@ -242,7 +242,7 @@ func TestOrderOfTables(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			d := &database{t, d.server, d.name, d.conn}
 			r := d.start(d.config(append(c.conf, "slot.name", d.name+strconv.Itoa(i))...), nil)
-			r.WaitFor("the stream", func() bool { return figures(r.Task.(*task).Samples())["Connected streaming"] == 1 })
+			r.WaitFor("the stream", func() bool { return connectortest.Figures(r.Task.(*task).Samples())["Connected streaming"] == 1 })
 			r.Stop()
 			var got []string
 			for _, rec := range r.Records() {
@@ -273,7 +273,7 @@ func TestDelays(t *testing.T) {
 		return r.Task.(*task).scan.Progress() != nil && r.Task.(*task).scan.Progress().State == "completed"
 	})
 	r.Stop()
-	if figures(r.Task.(*task).Samples())["TotalNumberOfEventsSeen streaming"] != 0 || d.text("SELECT count(*) FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid WHERE slot_name = '"+d.name+"'") != "0" {
+	if connectortest.Figures(r.Task.(*task).Samples())["TotalNumberOfEventsSeen streaming"] != 0 || d.text("SELECT count(*) FROM pg_stat_replication r JOIN pg_replication_slots s ON s.active_pid = r.pid WHERE slot_name = '"+d.name+"'") != "0" {
 		t.Error("the stream did not wait")
 	}
 	r = d.start(d.config("snapshot.delay.ms", "1", "streaming.delay.ms", "1"), nil)

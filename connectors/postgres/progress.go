@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"fmt"
 	"sync/atomic"
 
 	"millrace/connectors"
@@ -52,22 +51,12 @@ func (r *reader) show(messages int) {
 // while it has nothing to send, are taken for what they say. During a snapshot nothing is known.
 func (t *task) Progress(context.Context) connectors.Progress {
 	s := &t.seen
-	p := connectors.Progress{Position: "on the way to the server", At: s.messages.Load(), Behind: -1, Snapshot: t.scan.Progress()}
+	sn := t.scan.Progress()
+	p := connectors.Progress{Position: cdc.Standing(sn, t.s.snapshot), At: s.messages.Load(), Behind: -1, Snapshot: sn}
 	if p.Snapshot != nil {
 		p.At += uint64(p.Snapshot.Rows)
 	}
 	if !s.streaming.Load() {
-		if t.s != nil && !t.s.snapshot.Stream {
-			p.Position = "the end: snapshot.mode=" + t.s.snapshot.Name + " reads no changes"
-		}
-		if sn := p.Snapshot; sn != nil && sn.State == cdc.ScanRunning {
-			p.Position = "the snapshot"
-			for _, table := range sn.Tables {
-				if table.State == cdc.TableReading {
-					p.Position = fmt.Sprintf("the snapshot of table %s, after %d rows", table.Table, table.Rows)
-				}
-			}
-		}
 		return p
 	}
 	received, commit := s.received.Load(), s.commit.Load()

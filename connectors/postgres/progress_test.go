@@ -6,7 +6,7 @@ import (
 )
 
 func TestProgress(t *testing.T) {
-	tk := &task{}
+	tk := &task{s: &settings{}}
 	if p := tk.Progress(context.Background()); p.Behind >= 0 {
 		t.Errorf("before it streams: %+v", p)
 	}
