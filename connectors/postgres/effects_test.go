@@ -274,7 +274,9 @@ func TestQueueBytes(t *testing.T) {
 	d := newDatabase(t)
 	d.exec("CREATE TABLE t (id int PRIMARY KEY, v text)", "INSERT INTO t SELECT n, repeat('x', 1000) FROM generate_series(1, 5000) n")
 	r := d.start(d.config("snapshot.mode", "initial_only", "max.queue.size.in.bytes", "100000", "max.batch.size", "10"), nil, connectortest.Blocked)
-	use := func() float64 { return connectortest.Figures(r.Task.(*task).Samples())["CurrentQueueSizeInBytes snapshot"] }
+	use := func() float64 {
+		return connectortest.Figures(r.Task.(*task).Samples())["CurrentQueueSizeInBytes snapshot"]
+	}
 	r.WaitFor("the queue to fill", func() bool { return use() > 80000 })
 	if got := connectortest.Figures(r.Task.(*task).Samples())["MaxQueueSizeInBytes snapshot"]; got != 100000 || use() > 100000 {
 		t.Errorf("%v bytes wait, of at most %v", use(), got)
