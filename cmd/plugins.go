@@ -3,6 +3,7 @@ package cmd
 import (
 	"millrace/connectors/elasticsearch"
 	"millrace/connectors/file"
+	"millrace/connectors/hdfs"
 	"millrace/connectors/mysql"
 	"millrace/connectors/postgres"
 	"millrace/connectors/s3"
@@ -17,7 +18,7 @@ import (
 // Plugins are what ships in the binary. A binary with a connector of its own
 // appends to them: see the package's documentation.
 func Plugins() []plugin.Plugin {
-	list := []plugin.Plugin{postgres.Source, mysql.Source, mysql.MariaDB, file.Source, file.Sink, elasticsearch.Sink, s3.Sink}
+	list := []plugin.Plugin{postgres.Source, mysql.Source, mysql.MariaDB, file.Source, file.Sink, elasticsearch.Sink, s3.Sink, hdfs.Sink2, hdfs.Sink3}
 	for _, p := range append(converters.All(), avroconverter.Plugin) {
 		list = append(list, p)
 	}

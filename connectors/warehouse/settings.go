@@ -232,3 +232,27 @@ func BasePrefix(v config.Values, tp connectors.TopicPartition) string {
 	s := set{delim: fileDelim.Get(v)}
 	return s.base(tp.Topic, tp.Partition)
 }
+
+// ParseName reads the partition and the offset of the last record from a name that NameWithEnd made, without its folders.
+func ParseName(v config.Values, topic, name string) (partition int32, end int64, ok bool) {
+	delim := fileDelim.Get(v)
+	rest, ok := strings.CutPrefix(name, topic+delim)
+	if !ok {
+		return 0, 0, false
+	}
+	fields := strings.SplitN(rest, delim, 3)
+	if len(fields) != 3 {
+		return 0, 0, false
+	}
+	number := func(text string, bits int) int64 {
+		n, err := strconv.ParseInt(text, 10, bits)
+		if err != nil || text[0] == '-' || text[0] == '+' {
+			ok = false
+		}
+		return n
+	}
+	fields[2], _, _ = strings.Cut(fields[2], ".")
+	n, first := number(fields[0], 32), number(fields[1], 64)
+	end = number(fields[2], 64)
+	return int32(n), end, ok && first <= end
+}

@@ -1,0 +1,229 @@
+package hdfs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"github.com/colinmarc/hdfs/v2"
+
+	"millrace/connectors"
+	"millrace/connectors/warehouse"
+)
+
+// claimPrefix begins the names of claims, which are folders beside where Confluent's sink has its log.
+const claimPrefix = "millrace-"
+
+// open claims partitions, ends what tasks before this one left unfinished, and returns where to go on: behind the last record that is
+// visible. A partition of which nothing is visible is left out. moving is called now and then.
+func (t *target) open(ctx context.Context, parts []connectors.TopicPartition, moving func()) (map[connectors.TopicPartition]int64, error) {
+	start := map[connectors.TopicPartition]int64{}
+	byTopic := map[string][]connectors.TopicPartition{}
+	for _, tp := range parts {
+		c := &claim{}
+		if err := t.with(ctx, fmt.Sprintf("claim %v", tp), func(l *link) error { return t.take(l, tp, c, moving) }); err != nil {
+			return nil, err
+		}
+		t.mu.Lock()
+		t.claims[tp] = c
+		t.mu.Unlock()
+		if c.next > 0 {
+			start[tp] = c.next
+		}
+		byTopic[tp.Topic] = append(byTopic[tp.Topic], tp)
+	}
+	for topic, of := range byTopic {
+		var seen map[connectors.TopicPartition]int64
+		if err := t.with(ctx, fmt.Sprintf("look for files of topic %q", topic), func(l *link) (err error) {
+			seen, err = t.scan(l, topic, of, moving)
+			return err
+		}); err != nil {
+			return nil, err
+		}
+		for tp, next := range seen {
+			start[tp] = max(start[tp], next)
+		}
+	}
+	return start, nil
+}
+
+// forget gives claims up, in this process; their folders stay for whoever has the partitions next.
+func (t *target) forget(parts []connectors.TopicPartition) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, tp := range parts {
+		delete(t.claims, tp)
+	}
+}
+
+// logs is the folder of a partition's claims.
+func (t *target) logs(tp connectors.TopicPartition) (string, error) {
+	dir, err := expand(logsDir.Get(t.v), tp.Topic, t.regex)
+	return path.Join(t.cluster.folder+"/", dir, tp.Topic, fmt.Sprint(tp.Partition)), err
+}
+
+// take is claim where the folder of the claim was not taken away meanwhile.
+func (t *target) take(l *link, tp connectors.TopicPartition, c *claim, moving func()) error {
+	err := t.claim(l, tp, c, moving)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, there := l.Stat(c.dir); errors.Is(there, fs.ErrNotExist) {
+			return gone(c.dir)
+		}
+	}
+	return err
+}
+
+// claim makes a new claim and moves those that are there into it. From that move on, which the NameNode does at once or not at all, their
+// tasks cannot publish a record: the folder they would write it to is gone. What they have published is brought to its end.
+func (t *target) claim(l *link, tp connectors.TopicPartition, c *claim, moving func()) error {
+	logs, err := t.logs(tp)
+	if err != nil {
+		return err
+	}
+	topics, err := expand(t.topics, tp.Topic, t.regex)
+	if err != nil {
+		return err
+	}
+	id := newID()
+	temps := path.Join(t.cluster.folder+"/", topics, "+tmp", tp.Topic, fmt.Sprint(tp.Partition))
+	c.dir, c.tmp = logs+"/"+claimPrefix+id, temps+"/"+id
+	for _, dir := range []string{c.dir, c.tmp} {
+		if err := l.MkdirAll(dir, t.dirs); err != nil {
+			return err
+		}
+		if err := fit(l, dir); err != nil {
+			return err
+		}
+	}
+	there, err := l.ReadDir(logs)
+	if err != nil {
+		return err
+	}
+	for _, old := range there {
+		name := old.Name()
+		if !old.IsDir() || !strings.HasPrefix(name, claimPrefix) || name == path.Base(c.dir) {
+			continue
+		}
+		err := l.Rename(logs+"/"+name, c.dir+"/"+name)
+		if errors.Is(err, fs.ErrNotExist) { // another takes it at the same time; only one of the two will be able to publish
+			continue
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if c.next, err = t.inherit(l, c.dir, moving); err != nil {
+		return err
+	}
+	if err := t.applyConfluent(l, logs, moving); err != nil {
+		return err
+	}
+	if err := t.publish(l, c.dir, doneName, &record{Next: c.next}); err != nil {
+		return err
+	}
+	if err := removeOthers(l, c.dir, claimPrefix); err != nil {
+		return err
+	}
+	return removeOthers(l, temps, "", id)
+}
+
+// fit refuses a folder whose files are laid out in a way that the client does not know.
+func fit(l *link, dir string) error {
+	is, err := l.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if status, ok := is.Sys().(*hdfs.FileStatus); ok && status.GetEcPolicy() != nil && !strings.EqualFold(status.GetEcPolicy().GetName(), "replication") {
+		return connectors.Failed(&unfit, nil, fmt.Sprintf("files in %q are erasure-coded (%s)", dir, status.GetEcPolicy().GetName()), "")
+	}
+	return nil
+}
+
+// inherit brings to their end the commits of a folder and of the claims in it, and returns the offset behind what they made visible.
+func (t *target) inherit(l *link, dir string, moving func()) (int64, error) {
+	next, err := t.finish(l, dir, moving)
+	if err != nil {
+		return 0, err
+	}
+	there, err := l.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, sub := range there {
+		if !sub.IsDir() {
+			continue
+		}
+		n, err := t.inherit(l, dir+"/"+sub.Name(), moving)
+		if err != nil {
+			return 0, err
+		}
+		next = max(next, n)
+	}
+	return next, nil
+}
+
+// removeOthers removes what lies in a folder and begins with prefix, but for what is to be kept.
+func removeOthers(l *link, dir, prefix string, keep ...string) error {
+	there, err := l.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, sub := range there {
+		if name := sub.Name(); strings.HasPrefix(name, prefix) && (len(keep) == 0 || name != keep[0]) {
+			if err := l.RemoveAll(dir + "/" + name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// scan returns for partitions of a topic the offset behind the last record that a file's name tells of.
+func (t *target) scan(l *link, topic string, parts []connectors.TopicPartition, moving func()) (map[connectors.TopicPartition]int64, error) {
+	dir, err := expand(t.topics, topic, t.regex)
+	if err != nil {
+		return nil, err
+	}
+	next := map[connectors.TopicPartition]int64{}
+	others, example := 0, ""
+	var walk func(dir string) error
+	walk = func(dir string) error {
+		moving()
+		there, err := l.ReadDir(dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for _, f := range there {
+			if f.IsDir() {
+				if err := walk(dir + "/" + f.Name()); err != nil {
+					return err
+				}
+				continue
+			}
+			partition, end, ok := warehouse.ParseName(t.v, topic, f.Name())
+			if !ok {
+				others, example = others+1, dir+"/"+f.Name()
+				continue
+			}
+			for _, tp := range parts {
+				if tp.Partition == partition {
+					next[tp] = max(next[tp], end+1)
+				}
+			}
+		}
+		return nil
+	}
+	if err := walk(path.Join(t.cluster.folder+"/", dir, topic)); err != nil {
+		return nil, err
+	}
+	if others > 0 {
+		t.lg.Info("files whose names tell no offsets are left alone", "topic", topic, "files", others, "one", example)
+	}
+	return next, nil
+}

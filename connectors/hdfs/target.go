@@ -1,0 +1,483 @@
+package hdfs
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/colinmarc/hdfs/v2"
+	"golang.org/x/sync/errgroup"
+
+	"millrace/connectors"
+	"millrace/connectors/warehouse"
+	"millrace/schema/config"
+	"millrace/schema/javatext"
+)
+
+const (
+	atOnce     = 4                // files of one Commit that are under way
+	maxSegment = 255              // bytes of a name in HDFS
+	closeTime  = 60 * time.Second // for DataNodes to report a file's last block
+	writeSize  = 256 << 10
+
+	// What lies in a claim: the record of the commit that is under way, and of the last one that came to its end.
+	commitName = "commit"
+	doneName   = "done"
+)
+
+// target makes files visible in HDFS. Its methods may be called concurrently.
+type target struct {
+	lg          *slog.Logger
+	cluster     *cluster
+	v           config.Values
+	topics      string // topics.dir as it is set
+	regex       *javatext.Regexp
+	replication int   // 0: the cluster's
+	blockSize   int64 // 0: the cluster's
+	files, dirs fs.FileMode
+
+	mu     sync.Mutex // guards the fields below
+	cur    *link
+	tries  int // links that were made
+	claims map[connectors.TopicPartition]*claim
+
+	dialing sync.Mutex // one goroutine makes a link, and the others wait for it
+}
+
+// A claim is what a task has of a partition. It is used by one goroutine at a time.
+type claim struct {
+	dir    string // holds the records; whoever moves it away has the partition
+	tmp    string // folder of files that are not visible yet
+	next   int64  // behind what is visible
+	unsure bool   // a commit failed on its way
+}
+
+// A record lists what a commit makes visible.
+type record struct {
+	Next  int64  `json:"next"` // behind the last record of its files
+	Files []move `json:"files,omitempty"`
+}
+
+type move struct {
+	Temporary string `json:"temporary"`
+	Final     string `json:"final"`
+}
+
+func newTarget(cc connectors.Context, v config.Values) (*target, *config.Error) {
+	c, wrong := newCluster(cc, v)
+	if wrong != nil {
+		return nil, wrong
+	}
+	mask := c.conf.umask()
+	t := &target{lg: cc.Log, cluster: c, v: v, topics: path.Clean("/" + warehouse.TopicFolder(v, ""))[1:], claims: map[connectors.TopicPartition]*claim{},
+		blockSize: c.conf.size("dfs.blocksize"), replication: int(min(c.conf.size("dfs.replication"), 512)), files: 0o666 &^ mask, dirs: 0o777 &^ mask}
+	if topicRegex.Get(v) != "" {
+		var err error
+		if t.regex, err = compileTopic(topicRegex.Get(v)); err != nil {
+			return nil, topicRegex.Errorf(v, "%v", err)
+		}
+	}
+	return t, nil
+}
+
+// Close implements warehouse.Target.
+func (t *target) Close() {
+	t.mu.Lock()
+	l := t.cur
+	t.cur = nil
+	t.mu.Unlock()
+	if l != nil {
+		l.shut()
+	}
+}
+
+// with does something with a link, of which it takes another where the last one broke. It ends with ctx.
+func (t *target) with(ctx context.Context, doing string, f func(l *link) error) error {
+	l, err := t.link(ctx)
+	if err == nil {
+		stop := context.AfterFunc(ctx, l.shut)
+		err = f(l)
+		stop()
+		if broken(err) || ctx.Err() != nil {
+			t.drop(l)
+		}
+	}
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return failure(doing, err)
+}
+
+func (t *target) link(ctx context.Context) (*link, error) {
+	t.dialing.Lock()
+	defer t.dialing.Unlock()
+	t.mu.Lock()
+	l, n := t.cur, t.tries
+	t.mu.Unlock()
+	if l != nil {
+		return l, nil
+	}
+	l, err := t.cluster.connect(ctx, n)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.cur = l
+	if err != nil {
+		t.cur = nil
+		t.tries++
+	}
+	return t.cur, err
+}
+
+// drop ends a link that is of no use any more.
+func (t *target) drop(l *link) {
+	t.mu.Lock()
+	if t.cur == l {
+		t.cur = nil
+		t.tries++ // the next one begins with another NameNode
+	}
+	t.mu.Unlock()
+	l.shut()
+}
+
+// Commit implements warehouse.Target.
+func (t *target) Commit(ctx context.Context, tp connectors.TopicPartition, files []warehouse.File, moving func()) error {
+	t.mu.Lock()
+	c := t.claims[tp]
+	t.mu.Unlock()
+	if c == nil {
+		return connectors.Failed(&takenOver, nil, fmt.Sprintf("commit files of %v, which this task has no claim to", tp), "")
+	}
+	return t.with(ctx, fmt.Sprintf("commit %d files of %v", len(files), tp), func(l *link) error {
+		r := record{}
+		for i := range files {
+			r.Next = max(r.Next, files[i].Last+1)
+		}
+		if c.unsure {
+			if err := t.settle(l, c, moving); err != nil {
+				return err
+			}
+		}
+		if c.next >= r.Next {
+			return nil // an earlier attempt did it
+		}
+		c.unsure = true
+		var err error
+		if r.Files, err = t.plan(l, c, files); err != nil {
+			return err
+		}
+		if err := t.writeAll(ctx, l, files, r.Files, moving); err != nil {
+			return err
+		}
+		if err := t.publish(l, c.dir, commitName, &r); err != nil {
+			return err
+		}
+		if err := t.carryOut(l, c.dir, &r, moving); err != nil {
+			return err
+		}
+		c.next, c.unsure = r.Next, false
+		return nil
+	})
+}
+
+// settle finds out how far a commit came that failed, and brings it to its end where its record is there.
+func (t *target) settle(l *link, c *claim, moving func()) error {
+	next, err := t.finish(l, c.dir, moving)
+	if err != nil {
+		return err
+	}
+	if _, err := l.Stat(c.dir); errors.Is(err, fs.ErrNotExist) {
+		return gone(c.dir)
+	} else if err != nil {
+		return err
+	}
+	c.next = max(c.next, next)
+	if err := l.RemoveAll(c.tmp); err != nil {
+		return err
+	}
+	c.unsure = false
+	return nil
+}
+
+func gone(dir string) error {
+	return connectors.Failed(&takenOver, nil, fmt.Sprintf("the folder %q, which is this task's claim, is gone", dir), "")
+}
+
+// plan gives files their temporary and final names, and makes sure that the final ones are free.
+func (t *target) plan(l *link, c *claim, files []warehouse.File) ([]move, error) {
+	if err := l.MkdirAll(c.tmp, t.dirs); err != nil {
+		return nil, err
+	}
+	moves := make([]move, len(files))
+	for i := range files {
+		final, err := t.final(files[i].NameWithEnd())
+		if err != nil {
+			return nil, err
+		}
+		if base := path.Base(final); len(base) > maxSegment {
+			return nil, connectors.BadConfig(fmt.Errorf("the file's name %.60q… has %d bytes, and HDFS takes %d; shorten the topic's name with a transform", base, len(base), maxSegment))
+		}
+		switch _, err := l.Stat(final); {
+		case err == nil:
+			return nil, connectors.Failed(&foreign, nil, fmt.Sprintf("file %q is there already", final), "")
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+		moves[i] = move{fmt.Sprintf("%s/%s_tmp", c.tmp, newID()), final}
+	}
+	return moves, nil
+}
+
+// final is the path of a file that the engine calls name: topics.dir, topic, …
+func (t *target) final(name string) (string, error) {
+	rest := name
+	if t.topics != "" {
+		rest = name[len(t.topics)+1:]
+	}
+	topic, _, _ := strings.Cut(rest, "/")
+	dir, err := expand(t.topics, topic, t.regex)
+	if err != nil {
+		return "", err
+	}
+	return path.Join(t.cluster.folder+"/", dir, rest), nil
+}
+
+// writeAll writes files under their temporary names, several at once.
+func (t *target) writeAll(ctx context.Context, l *link, files []warehouse.File, moves []move, moving func()) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atOnce)
+	for i := range files {
+		g.Go(func() error {
+			if ctx.Err() != nil { // another failed
+				return ctx.Err()
+			}
+			return t.write(l, moves[i].Temporary, io.NewSectionReader(files[i].Body, 0, files[i].Size), files[i].Size, moving)
+		})
+	}
+	return g.Wait()
+}
+
+// write makes a file of what body gives, and returns when DataNodes have it and the NameNode knows.
+func (t *target) write(l *link, name string, body io.Reader, size int64, moving func()) error {
+	l.warm.Lock()
+	if l.hot {
+		l.warm.Unlock()
+	} else {
+		defer func() {
+			l.hot = true
+			l.warm.Unlock()
+		}()
+	}
+	w, err := t.create(l, name)
+	if err != nil {
+		return err
+	}
+	if _, err := io.CopyBuffer(told{w, moving}, local{body}, make([]byte, min(writeSize, size+1))); err != nil {
+		return err
+	}
+	if err := closeFile(w); err != nil {
+		return err
+	}
+	is, err := l.Stat(name)
+	if err != nil {
+		return err
+	}
+	if is.Size() != size {
+		return connectors.Failed(&unavailable, nil, fmt.Sprintf("file %q has %d bytes after %d were written", name, is.Size(), size), "")
+	}
+	moving()
+	return nil
+}
+
+// local is a reader whose errors are not HDFS's.
+type local struct{ io.Reader }
+
+func (l local) Read(p []byte) (int, error) {
+	n, err := l.Reader.Read(p)
+	if err != nil && err != io.EOF {
+		err = localError{err}
+	}
+	return n, err
+}
+
+// told is a writer that says when something was written; it hides what else the file can do from io.Copy.
+type told struct {
+	w      io.Writer
+	moving func()
+}
+
+func (t told) Write(p []byte) (int, error) {
+	n, err := t.w.Write(p)
+	t.moving()
+	return n, err
+}
+
+// create makes an empty file in a folder that is there.
+func (t *target) create(l *link, name string) (*hdfs.FileWriter, error) {
+	d, err := l.ServerDefaults()
+	if err != nil {
+		return nil, err
+	}
+	replication, blockSize := t.replication, t.blockSize
+	if replication == 0 {
+		replication = d.Replication
+	}
+	if blockSize == 0 {
+		blockSize = d.BlockSize
+	}
+	return l.CreateFile(name, replication, blockSize, t.files)
+}
+
+// closeFile closes a file, as often as the NameNode wants to hear of its last block first.
+func closeFile(w *hdfs.FileWriter) error {
+	for pause, end := 5*time.Millisecond, time.Now().Add(closeTime); ; pause = min(2*pause, time.Second) {
+		err := w.Close()
+		if !hdfs.IsErrReplicating(err) {
+			return err
+		}
+		if time.Now().After(end) {
+			return connectors.Failed(&unavailable, nil, fmt.Sprintf("the NameNode does not hear of a file's last block within %s", closeTime), "")
+		}
+		time.Sleep(pause)
+	}
+}
+
+// publish puts a record in a claim's folder, in the place of one of that name. The folder is not made anew: where it is gone,
+// another task has the partition.
+func (t *target) publish(l *link, dir, name string, r *record) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	temp := fmt.Sprintf("%s/%s.%s", dir, name, newID())
+	w, err := t.create(l, temp)
+	if errors.Is(err, fs.ErrNotExist) {
+		return gone(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(b); err != nil {
+		return err
+	}
+	if err := closeFile(w); err != nil {
+		return err
+	}
+	if err := l.Rename(temp, dir+"/"+name); errors.Is(err, fs.ErrNotExist) {
+		return gone(dir)
+	} else if err != nil {
+		return err
+	}
+	return nil
+}
+
+// finish brings a folder's commit to its end, and returns the offset behind what its last one made visible; 0 where there was none.
+func (t *target) finish(l *link, dir string, moving func()) (int64, error) {
+	r, err := readRecord(l, dir+"/"+commitName)
+	if err != nil {
+		return 0, err
+	}
+	if r != nil {
+		return r.Next, t.carryOut(l, dir, r, moving)
+	}
+	if r, err = readRecord(l, dir+"/"+doneName); r == nil {
+		return 0, err
+	}
+	return r.Next, nil
+}
+
+// carryOut makes a record's files visible, as far as they are not, and says in the folder that it is done.
+func (t *target) carryOut(l *link, dir string, r *record, moving func()) error {
+	for _, m := range r.Files {
+		if err := t.show(l, m, dir); err != nil {
+			return err
+		}
+		moving()
+	}
+	err := l.Rename(dir+"/"+commitName, dir+"/"+doneName)
+	if errors.Is(err, fs.ErrNotExist) { // whoever took the folder does the same
+		return gone(dir)
+	}
+	return err
+}
+
+// show gives a file its final name, if it has not got it.
+func (t *target) show(l *link, m move, dir string) error {
+	_, err := l.Stat(m.Temporary)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		if _, err := l.Stat(m.Final); errors.Is(err, fs.ErrNotExist) {
+			return connectors.Failed(&lost, nil, fmt.Sprintf("the commit record in %q names %q, which is neither there nor at %q", dir, m.Final, m.Temporary), "")
+		} else if err != nil {
+			return err
+		}
+		return nil
+	case err != nil:
+		return err
+	}
+	if _, err := l.Stat(m.Final); err == nil { // the client would overwrite it
+		return connectors.Failed(&foreign, nil, fmt.Sprintf("file %q is there already, and is to be made of %q", m.Final, m.Temporary), "")
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := l.MkdirAll(path.Dir(m.Final), t.dirs); err != nil {
+		return err
+	}
+	err = l.Rename(m.Temporary, m.Final)
+	if errors.Is(err, fs.ErrNotExist) { // another did it in this moment
+		if _, there := l.Stat(m.Final); there == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+// maxRecord bounds what is read of a record.
+const maxRecord = 64 << 20
+
+// readRecord reads a record; nil where there is none.
+func readRecord(l *link, name string) (*record, error) {
+	b, err := readFile(l, name, maxRecord)
+	if err != nil || b == nil {
+		return nil, err
+	}
+	r := &record{}
+	if err := json.Unmarshal(b, r); err != nil || r.Next < 0 {
+		return nil, connectors.Failed(&badRecord, nil, fmt.Sprintf("the commit record %q cannot be read: %v", name, err), "")
+	}
+	return r, nil
+}
+
+// readFile reads a file of at most that many bytes; nil where there is none.
+func readFile(l *link, name string, most int64) ([]byte, error) {
+	f, err := l.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if int64(len(b)) > most {
+		return nil, connectors.Failed(&badRecord, nil, fmt.Sprintf("%q has more than %d bytes", name, most), "")
+	}
+	return b, err
+}
+
+func newID() string {
+	var b [16]byte
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+	return hex.EncodeToString(b[:])
+}
