@@ -160,7 +160,11 @@ func (t *target) inherit(l *link, dir string, moving func()) (int64, error) {
 		if err != nil {
 			return 0, err
 		}
-		next = max(next, n)
+		if next = max(next, n); n == 0 { // of a task that died at once: it is not to be met again
+			if err := l.RemoveAll(dir + "/" + sub.Name()); err != nil {
+				return 0, err
+			}
+		}
 	}
 	return next, nil
 }

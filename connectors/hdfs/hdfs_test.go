@@ -2,6 +2,7 @@ package hdfs
 
 import (
 	"io/fs"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -15,6 +16,9 @@ import (
 	"millrace/deploy/peers"
 	"millrace/schema"
 )
+
+// quiet is a logger that says nothing.
+var quiet = slog.New(slog.DiscardHandler)
 
 var topic = connectors.TopicPartition{Topic: "t"}
 
@@ -114,3 +118,5 @@ func TestSuite(t *testing.T) {
 		}
 	}})
 }
+
+func contextOf(testing.TB) connectors.Context { return connectors.Context{Log: quiet} }

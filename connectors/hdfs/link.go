@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -182,6 +183,8 @@ type dialer struct {
 	dead bool
 }
 
+var errEnded = errors.New("the server closed the connection")
+
 var errShut = errors.New("the connection was given up")
 
 // func_ dials for a client. A call of a NameNode has that long in all; a DataNode may take so long for each step.
@@ -227,7 +230,11 @@ func (c *timedConn) Read(p []byte) (int, error) {
 	if c.steps {
 		_ = c.Conn.SetReadDeadline(time.Now().Add(c.limit))
 	}
-	return c.Conn.Read(p)
+	n, err := c.Conn.Read(p)
+	if err == io.EOF { // the client would hand it on, and it would be taken for the end of a file
+		err = errEnded
+	}
+	return n, err
 }
 
 func (c *timedConn) Write(p []byte) (int, error) {

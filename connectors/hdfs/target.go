@@ -228,6 +228,9 @@ func (t *target) plan(l *link, c *claim, files []warehouse.File) ([]move, error)
 		}
 		switch _, err := l.Stat(final); {
 		case err == nil:
+			if _, err := l.Stat(c.dir); errors.Is(err, fs.ErrNotExist) { // it is of the task that has the partition now
+				return nil, gone(c.dir)
+			}
 			return nil, connectors.Failed(&foreign, nil, fmt.Sprintf("file %q is there already", final), "")
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
@@ -468,6 +471,9 @@ func readFile(l *link, name string, most int64) ([]byte, error) {
 	}
 	defer f.Close()
 	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) < min(f.Stat().Size(), most) {
+		err = io.ErrUnexpectedEOF
+	}
 	if int64(len(b)) > most {
 		return nil, connectors.Failed(&badRecord, nil, fmt.Sprintf("%q has more than %d bytes", name, most), "")
 	}

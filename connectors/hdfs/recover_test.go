@@ -1,0 +1,385 @@
+package hdfs
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/colinmarc/hdfs/v2"
+
+	"millrace/connectors"
+	"millrace/connectors/connectortest"
+	"millrace/deploy/peers"
+	"millrace/schema"
+)
+
+// put makes a file in a folder of /tmp.
+func put(tb testing.TB, cl *hdfs.Client, folder, name, text string) {
+	tb.Helper()
+	full := "/tmp/" + folder + "/" + name
+	if err := cl.MkdirAll(full[:strings.LastIndexByte(full, '/')], 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	w, err := cl.Create(full)
+	if err == nil {
+		_, err = w.Write([]byte(text))
+	}
+	if err == nil {
+		err = closeFile(w)
+	}
+	if err != nil {
+		tb.Fatalf("make %s: %v", full, err)
+	}
+}
+
+// whole fails the test unless the records 0 to n-1 stand in visible files, each once, and nothing else is there.
+func whole(tb testing.TB, cl *hdfs.Client, folder string, n int64) {
+	tb.Helper()
+	got := lines(visible(tb, cl, folder))
+	var want []string
+	for o := range n {
+		want = append(want, fmt.Sprintf(`{"n":%d}`, o))
+	}
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		tb.Errorf("%d lines in %s, want %d", len(got), names(visible(tb, cl, folder)), n)
+	}
+}
+
+// cases: object-stores/4.
+func TestNamesOfFilesSayWhereToGoOn(t *testing.T) {
+	s := peers.HDFS(t)
+	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "names")
+	for _, name := range []string{"topics/t/k=a/t+0+0000000000+0000000099.avro", "topics/t/k=b/t+0+0000000100+0000000199.avro", "topics/t/k=b/t+1+0000000000+0000000999.avro",
+		"topics/t/t+0+junk.avro", "topics/t/k=b/u+0+0000000100+0000000599.avro", "topics/t/a+b+0+0000000100+0000000599.avro", "topics/t/t+0+0000000300", "topics/t/t+0+0000000900+0000000300.avro",
+		"topics/+tmp/t/0/left/1_tmp", "topics/+tmp/t/k=a/t+0+0000000200+0000000250.avro"} {
+		put(t, cl, folder, name, "x")
+	}
+	other := connectors.TopicPartition{Topic: "t", Partition: 2}
+	run := connectortest.NewSinkRun(t, Sink2, nil, conf(s.NameNodes[0], folder), true, topic, other)
+	if got, ok := run.Start[topic]; !ok || got != 200 {
+		t.Errorf("t-0 starts at %d", got)
+	}
+	if got, ok := run.Start[other]; ok {
+		t.Errorf("t-2 starts at %d, and has no files", got)
+	}
+	run.Put(records(200, 225))
+	run.FlushTo(topic, 220)
+	run.Close(false, topic, other)
+	got := names(files(t, cl, folder))
+	for _, want := range []string{"topics/t/partition=0/t+0+0000000200+0000000209.json", "topics/t/partition=0/t+0+0000000210+0000000219.json"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %s in %s", want, got)
+		}
+	}
+	if strings.Contains(got, "1_tmp") {
+		t.Errorf("what an earlier task left behind is there: %s", got)
+	}
+}
+
+// cases: object-stores/5. A partition moves away and back; whoever lost it cannot make anything visible any more.
+func TestAPartitionMovesAwayAndBack(t *testing.T) {
+	s := peers.HDFS(t)
+	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "moves")
+	settings := conf(s.NameNodes[0], folder, "flush.size", "100")
+	a := connectortest.NewSinkRun(t, Sink2, nil, settings, true, topic)
+	a.Put(records(0, 50))
+	b := connectortest.NewSinkRun(t, Sink2, nil, settings, true, topic) // before a hears of it
+	b.Put(records(0, 120))
+	b.FlushTo(topic, 100)
+	a.Put(records(50, 100)) // a's file is full
+	for end := time.Now().Add(time.Minute); ; {
+		err := a.TryFlush()
+		if f := connectors.FailureOf(err); f != nil && f.Reason == &takenOver {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("flush of a task that lost its partition: %v", err)
+		}
+		_, _ = a.TryPut(nil)
+	}
+	a.Close(true, topic)
+	b.Close(false, topic)
+	if err := a.Open(topic); err != nil {
+		t.Fatal(err)
+	}
+	if a.Start[topic] != 100 {
+		t.Errorf("a goes on at %d", a.Start[topic])
+	}
+	a.Put(records(100, 300))
+	a.FlushTo(topic, 300)
+	a.Close(false, topic)
+	whole(t, cl, folder, 300)
+}
+
+// byCountry is a record that goes into one of three folders.
+func byCountry(offset int64) schema.Record {
+	return connectortest.At(schema.Record{Value: schema.MapValue([]schema.Entry{{Key: schema.StringValue("n"), Value: schema.Int64Value(offset)},
+		{Key: schema.StringValue("c"), Value: schema.StringValue(string("abc"[offset%3]))}})}, topic, offset)
+}
+
+// life runs a task until it has committed what makes one commit of three files, and returns the offset behind it.
+func life(t *testing.T, address, folder string) (next int64, err error) {
+	run := connectortest.NewSinkRun(t, Sink2, nil, conf(address, folder, "flush.size", "4", "partitioner.class", "FieldPartitioner", "partition.field.name", "c"), true)
+	if err := run.Open(topic); err != nil {
+		return 0, err
+	}
+	defer func() { _ = run.Task.Close(t.Context(), []connectors.TopicPartition{topic}, true) }()
+	from := run.Start[topic]
+	var batch []schema.Record
+	for o := from; o < from+12; o++ {
+		batch = append(batch, byCountry(o))
+	}
+	for run.Committed[topic] < from+10 { // the tenth makes one of three files full
+		taken, err := run.TryPut(batch)
+		batch = batch[taken:]
+		if err == nil {
+			err = run.TryFlush()
+		}
+		if err != nil {
+			return run.Committed[topic], err
+		}
+	}
+	return run.Committed[topic], nil
+}
+
+// A task's connection ends for ever after each call of a NameNode in turn, whose answer is lost, as when its process dies there; and another
+// takes over. In the end each record stands in one visible file.
+func TestATaskThatDiesAfterAnyCall(t *testing.T) {
+	s := peers.HDFS(t)
+	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "dies")
+	committed, died := int64(0), map[string]int{}
+	for n := 1; ; n++ {
+		if n > 300 {
+			t.Fatal("a commit has no end")
+		}
+		w := newWay(t, s.NameNodes[0])
+		calls, last := 0, ""
+		w.at(func(method string) verdict {
+			switch calls++; {
+			case calls < n:
+				return pass
+			case calls == n:
+				last = method
+				return cutAfter
+			}
+			return cutBefore // it is dead
+		})
+		next, err := life(t, w.addr, folder)
+		committed = max(committed, next)
+		w.mu.Lock()
+		method := last
+		w.mu.Unlock()
+		if err == nil && method == "" {
+			break
+		}
+		if died[method]++; err != nil && connectors.RetryOf(err) != connectors.RetryHelps {
+			t.Fatalf("call %d (%s): %v", n, method, err)
+		}
+		if next, err = life(t, s.NameNodes[0], folder); err != nil || next < committed+10 {
+			t.Fatalf("after call %d (%s) with %d committed: %d, %v", n, method, committed, next, err)
+		}
+		committed = next
+	}
+	t.Logf("died after %v", died)
+	for _, method := range []string{"mkdirs", "create", "addBlock", "complete", "rename2", "delete", "getListing"} {
+		if died[method] == 0 {
+			t.Errorf("no task died at %s: %v", method, died)
+		}
+	}
+	eachOnce(t, cl, folder, committed)
+}
+
+// eachOnce fails the test unless the records 0 to n-1 of byCountry stand in visible files, and no record twice.
+func eachOnce(t *testing.T, cl *hdfs.Client, folder string, n int64) {
+	t.Helper()
+	seen := map[string]int{}
+	for _, line := range lines(visible(t, cl, folder)) {
+		if seen[line]++; seen[line] == 2 {
+			t.Errorf("%s stands in two files", line)
+		}
+	}
+	for o := range n {
+		if line := fmt.Sprintf(`{"n":%d,"c":"%c"}`, o, "abc"[o%3]); seen[line] == 0 {
+			t.Fatalf("%s is in no file, and %d are committed", line, n)
+		}
+	}
+	if n == 0 {
+		t.Error("nothing is committed")
+	}
+}
+
+// A commit record whose files are gone stops the task, which names them.
+func TestAFileThatWasRemoved(t *testing.T) {
+	s := peers.HDFS(t)
+	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "removed")
+	put(t, cl, folder, "logs/t/0/millrace-x/commit", `{"next":10,"files":[{"temporary":"/tmp/`+folder+`/topics/+tmp/t/0/x/1_tmp","final":"/tmp/`+folder+`/topics/t/partition=0/t+0+0+9.json"}]}`)
+	run := connectortest.NewSinkRun(t, Sink2, nil, conf(s.NameNodes[0], folder), true)
+	err := run.Open(topic)
+	if f := connectors.FailureOf(err); f == nil || f.Reason != &lost || !strings.Contains(err.Error(), "t+0+0+9.json") {
+		t.Errorf("open: %v", err)
+	}
+	put(t, cl, folder, "topics/+tmp/t/0/x/1_tmp", "{\"n\":0}\n") // restored
+	if err := run.Open(topic); err != nil || run.Start[topic] != 10 {
+		t.Errorf("open again: %v, starts at %d", err, run.Start[topic])
+	}
+	run.Close(false, topic)
+	if got := names(visible(t, cl, folder)); got != "t/partition=0/t+0+0+9.json" {
+		t.Errorf("visible: %s", got)
+	}
+	// A record that is none is named, and not taken for nothing.
+	put(t, cl, folder, "logs/t/1/millrace-y/commit", "{")
+	err = run.Open(connectors.TopicPartition{Topic: "t", Partition: 1})
+	if f := connectors.FailureOf(err); f == nil || f.Reason != &badRecord {
+		t.Errorf("open with a broken record: %v", err)
+	}
+}
+
+// A file of the name that a task wants, of somebody else's, is never overwritten.
+func TestAForeignFile(t *testing.T) {
+	s := peers.HDFS(t)
+	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "foreign")
+	run := connectortest.NewSinkRun(t, Sink2, nil, conf(s.NameNodes[0], folder), true, topic)
+	put(t, cl, folder, "topics/t/partition=0/t+0+0000000000+0000000009.json", "mine")
+	run.Put(records(0, 9))
+	_, err := run.TryPut(records(9, 10))
+	for end := time.Now().Add(time.Minute); err == nil && time.Now().Before(end); {
+		err = run.TryFlush()
+	}
+	if f := connectors.FailureOf(err); f == nil || f.Reason != &foreign || !strings.Contains(err.Error(), "t+0+0000000000+0000000009.json") {
+		t.Errorf("%v", err)
+	}
+	run.Close(true, topic)
+	if got := files(t, cl, folder)["topics/t/partition=0/t+0+0000000000+0000000009.json"]; string(got) != "mine" {
+		t.Errorf("it holds %q", got)
+	}
+}
+
+// logOf is a log of Confluent's sink with entries of a temporary and a final name.
+func logOf(entries ...string) []byte {
+	sync := "0123456789abcdef"
+	b := append([]byte("WAL\x00"), sync...)
+	text := func(s string) []byte {
+		if len(s) < 128 {
+			return append([]byte{byte(len(s))}, s...)
+		}
+		if len(s) < 256 {
+			return append([]byte{0x8f, byte(len(s))}, s...) // -113: one byte of length
+		}
+		return append([]byte{0x8e, byte(len(s) >> 8), byte(len(s))}, s...)
+	}
+	for i := 0; i < len(entries); i += 2 {
+		if i%4 == 2 {
+			b = append(append(b, 0xff, 0xff, 0xff, 0xff), sync...)
+		}
+		key, value := text(entries[i]), text(entries[i+1])
+		b = binary.BigEndian.AppendUint32(b, uint32(len(key)+len(value)))
+		b = binary.BigEndian.AppendUint32(b, uint32(len(key)))
+		b = append(append(b, key...), value...)
+	}
+	return b
+}
+
+func TestALogOfConfluentsSinkIsCarriedOut(t *testing.T) {
+	s := peers.HDFS(t)
+	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "confluent")
+	at := "hdfs://" + s.NameNodes[0] + "/tmp/" + folder
+	put(t, cl, folder, "topics/+tmp/t/k=a/one_tmp.json", "{\"n\":0}\n")
+	put(t, cl, folder, "topics/t/k=b/t+0+0000000001+0000000001.json", "{\"n\":1}\n") // was renamed already
+	put(t, cl, folder, "topics/+tmp/t/k=a/three_tmp.json", "{\"n\":3}\n")
+	put(t, cl, folder, "logs/t/0/log", string(logOf("BEGIN", "", at+"/topics/+tmp/t/k=a/one_tmp.json", at+"/topics/t/k=a/t+0+0000000000+0000000000.json",
+		at+"/topics/+tmp/t/k=b/two_tmp.json", at+"/topics/t/k=b/t+0+0000000001+0000000001.json", "END", "",
+		"BEGIN", "", at+"/topics/+tmp/t/k=a/three_tmp.json", at+"/topics/t/k=a/t+0+0000000002+0000000003.json")))
+	run := connectortest.NewSinkRun(t, Sink2, nil, conf(s.NameNodes[0], folder), true, topic)
+	if run.Start[topic] != 2 {
+		t.Errorf("starts at %d", run.Start[topic])
+	}
+	run.Close(false, topic)
+	if got := names(visible(t, cl, folder)); got != "t/k=a/t+0+0000000000+0000000000.json t/k=b/t+0+0000000001+0000000001.json" {
+		t.Errorf("visible: %s", got)
+	}
+	if got := names(files(t, cl, folder)); strings.Contains(got, "logs/t/0/log ") || !strings.Contains(got, "logs/t/0/log.1") {
+		t.Errorf("all: %s", got)
+	}
+	// One that is open belongs to a sink that runs, or died just now.
+	if err := cl.MkdirAll("/tmp/"+folder+"/logs/t/1", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	w, err := cl.Create("/tmp/" + folder + "/logs/t/1/log")
+	if err == nil {
+		_, err = w.Write(logOf("BEGIN", ""))
+	}
+	if err == nil {
+		err = w.Flush()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := connectors.TopicPartition{Topic: "t", Partition: 1}
+	err = run.Open(one)
+	if f := connectors.FailureOf(err); f == nil || f.Reason != &busyLog {
+		t.Errorf("open beside a sink that runs: %v", err)
+	}
+	if err := closeFile(w); err != nil {
+		t.Fatal(err)
+	}
+	if err := run.Open(one); err != nil {
+		t.Errorf("open after it: %v", err)
+	}
+	run.Close(false, one)
+}
+
+func TestOffsetsAreAlteredOnlyForward(t *testing.T) {
+	s := peers.HDFS(t)
+	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "alter")
+	settings := conf(s.NameNodes[0], folder)
+	alter := func(to *int64) error {
+		v, errs := Sink2.Config.Parse(settings)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		snk, err := Sink2.New(connectors.Context{Log: quiet}, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		done, err := snk.(connectors.SinkOffsetAlterer).AlterOffsets(t.Context(), map[connectors.TopicPartition]*int64{topic: to})
+		if !done && err == nil {
+			t.Error("it says that it is not done")
+		}
+		return err
+	}
+	offset := func(n int64) *int64 { return &n }
+	put(t, cl, folder, "topics/t/t+0+0000000000+0000000009.json", "x")
+	for _, to := range []*int64{nil, offset(0), offset(9)} {
+		if err := alter(to); err == nil || !strings.Contains(err.Error(), "up to offset 9") {
+			t.Errorf("before the files' end: %v", err)
+		}
+	}
+	if err := alter(offset(25)); err != nil {
+		t.Error(err)
+	}
+	run := connectortest.NewSinkRun(t, Sink2, nil, settings, true, topic)
+	if run.Start[topic] != 25 {
+		t.Errorf("starts at %d", run.Start[topic])
+	}
+	run.Close(false, topic)
+	if err := cl.RemoveAll("/tmp/" + folder + "/topics/t"); err != nil {
+		t.Fatal(err)
+	}
+	if err := alter(nil); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(run.Open(topic)); err != nil {
+		t.Fatal(err)
+	}
+	run.Close(false, topic)
+	clear(run.Start)
+	if err := run.Open(topic); err != nil || len(run.Start) > 0 {
+		t.Errorf("after a reset it starts at %v: %v", run.Start, err)
+	}
+	run.Close(false, topic)
+}
