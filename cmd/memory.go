@@ -11,10 +11,10 @@ import (
 // The collector's usual rule lets the heap grow to twice what is alive. Rows of many
 // megabytes are alive in several stages at once, and twice that would be what a small
 // machine does not have, so memory is bounded: by memoryFloor, with which a connector at full
-// speed stays at about 100 MiB, the binary included; by half as much again as what is alive, where that is more, up to
+// speed stays below 90 MiB, the binary included; by half as much again as what is alive, where that is more, up to
 // memoryLarge; and beyond it by a quarter more, lest the collector run all the time.
 const (
-	memoryFloor = 72 << 20
+	memoryFloor = 56 << 20
 	memoryLarge = 160 << 20
 )
 
@@ -27,6 +27,7 @@ func memoryBound(live int64) int64 {
 // waits until nothing of it runs any more. GOMEMLIMIT, where somebody has set it, is the
 // bound instead.
 func guardMemory(ctx context.Context) (end func()) {
+	_ = unmapProgram() // what stays mapped is the system's to take back
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return func() {}
 	}
@@ -53,6 +54,7 @@ func guardMemory(ctx context.Context) (end func()) {
 			}
 			if still.tick(value(1), value(2)-value(0)+value(3), value(0)) {
 				debug.FreeOSMemory()
+				_ = unmapProgram()
 			}
 		}
 	}()

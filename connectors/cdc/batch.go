@@ -21,7 +21,8 @@ type Builder struct {
 }
 
 const (
-	recordSlab = 256
+	// batchBytes is well below what a batch may hold: with less in each, all stages are busy with less in all.
+	batchBytes = connectors.MaxBatchBytes / 2
 	ownSlab    = 64 << 10 // bytes of values from which on a batch shares with none
 )
 
@@ -34,10 +35,7 @@ func NewBuilder(maxRecords int) *Builder {
 // Add puts a record behind the others.
 func (b *Builder) Add(r schema.Record) {
 	if b.n == len(b.slab) {
-		size := min(recordSlab, b.last+b.last/4+8)
-		if b.n > 0 {
-			size = max(2*b.n, b.last+b.last/4+8)
-		}
+		size := max(2*b.n, b.last+b.last/8+8)
 		grown := make([]schema.Record, size)
 		copy(grown, b.slab)
 		b.slab = grown
@@ -65,7 +63,7 @@ const recordsPerChange = 3
 // Full reports whether the batch must go before a change with values of so many more
 // bytes comes.
 func (b *Builder) Full(more int) bool {
-	return b.n > 0 && (b.n+recordsPerChange > b.maxRecords || b.bytes+more > connectors.MaxBatchBytes)
+	return b.n > 0 && (b.n+recordsPerChange > b.maxRecords || b.bytes+more > batchBytes)
 }
 
 // Take ends the batch and hands it out, with the memory that it holds: the bytes of its values

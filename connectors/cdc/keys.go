@@ -30,7 +30,7 @@ var (
 	KeyPollInterval = config.Key[int64]{Name: "poll.interval.ms", Default: 500, Importance: config.Medium, Group: GroupConnector, Width: config.Short,
 		Doc: "How often a worker asks for records. Here they are handed on as they come."}
 	KeyMaxQueueSizeInBytes = config.Key[int64]{Name: "max.queue.size.in.bytes", Importance: config.Medium, Group: GroupConnector, Width: config.Long, Check: config.AtLeast[int64](0),
-		Doc: "Most bytes that wait there. 0 stands for 8 MiB."}
+		Doc: "Most bytes that wait there. 0 stands for 4 MiB."}
 	KeySnapshotDelay = config.Key[time.Duration]{Name: "snapshot.delay.ms", Importance: config.Low, Group: GroupConnector, Width: config.MediumW, Check: AtLeastZero,
 		Doc: "Milliseconds to wait before the snapshot."}
 	KeyStreamingDelay = config.Key[time.Duration]{Name: "streaming.delay.ms", Importance: config.Low, Group: GroupConnector, Width: config.MediumW, Check: AtLeastZero,

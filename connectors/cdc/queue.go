@@ -33,7 +33,7 @@ type sized struct {
 // DefaultQueueBytes bounds the queue where a configuration does not: a few full batches of small
 // rows. More is of no use, since whoever is slower holds the other up all the same, and the collector goes
 // through all that waits.
-const DefaultQueueBytes = 8 << 20
+const DefaultQueueBytes = 4 << 20
 
 // NewQueue makes a queue; maxBytes of 0 means DefaultQueueBytes.
 func NewQueue(maxRecords, maxBytes int) *Queue {

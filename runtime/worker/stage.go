@@ -44,10 +44,10 @@ const byKey int32 = -1
 type slab struct {
 	recs    []kgo.Record
 	n       int
-	chunk   []byte // the bytes of records; a full one is left to them and replaced
+	chunks  [][]byte // the bytes of records, in memory that the next batch uses again
+	at      int      // of the chunk that is being filled
 	headers []kgo.RecordHeader
 	size    int64       // bytes of keys, values and headers
-	expect  int         // bytes that the batch before took, and some more, where they were more than chunk holds
 	flight  *flight     // lives on in the queue when the slab is reused
 	left    int32       // records that are not acknowledged; atomic
 	failed  atomic.Bool // a record of it was refused, and not skipped
@@ -56,18 +56,20 @@ type slab struct {
 }
 
 const (
-	// chunkSize is a slab's first buffer. Where much comes, the next ones are larger.
-	chunkSize = 32 << 10
-	// keptChunk is the largest buffer that a slab keeps for the next batch.
-	keptChunk = 4 << 20
+	// firstChunk is what a slab of few records holds; the next chunks are larger, and still small beside a batch, so that a slab holds little
+	// more than its batch needs.
+	firstChunk = 32 << 10
+	chunkSize  = 256 << 10
+	leastRoom  = 512
+	// keptBytes is the largest batch of which a slab is kept for the next one.
+	keptBytes = 4 << 20
 )
 
 func (s *slab) reset() {
-	s.expect = 0
-	if s.size > int64(cap(s.chunk)) {
-		s.chunk, s.expect = nil, int(min(s.size+s.size/8, keptChunk))
+	for i := range s.chunks {
+		s.chunks[i] = s.chunks[i][:0]
 	}
-	s.chunk = s.chunk[:0]
+	s.at = 0
 	clear(s.headers)
 	s.headers = s.headers[:0]
 	s.n, s.size, s.txn = 0, 0, connectors.TxnNone
@@ -140,17 +142,31 @@ func (s *slab) next() *kgo.Record {
 
 // room is where the next bytes go: the rest of the chunk, with nothing in it.
 func (s *slab) room() []byte {
-	if cap(s.chunk)-len(s.chunk) < 512 {
-		s.chunk = make([]byte, 0, max(chunkSize, s.expect, min(2*cap(s.chunk), keptChunk)))
+	if s.at < len(s.chunks) && len(s.rest()) < leastRoom {
+		s.at++
 	}
-	return s.chunk[len(s.chunk):len(s.chunk):cap(s.chunk)]
+	if s.at == len(s.chunks) {
+		size := chunkSize
+		if s.at == 0 {
+			size = firstChunk
+		}
+		s.chunks = append(s.chunks, make([]byte, 0, size))
+	}
+	return s.rest()[:0]
+}
+
+// rest is what is free of the chunk that is being filled.
+func (s *slab) rest() []byte {
+	c := s.chunks[s.at]
+	return c[len(c):cap(c)]
 }
 
 // keep takes what was appended to room. Where it did not fit, append has moved it to
 // memory of its own.
 func (s *slab) keep(b []byte) []byte {
-	if len(b) > 0 && cap(s.chunk) > 0 && unsafe.SliceData(b) == unsafe.SliceData(s.chunk[len(s.chunk):cap(s.chunk)]) {
-		s.chunk = s.chunk[:len(s.chunk)+len(b)]
+	if len(b) > 0 && unsafe.SliceData(b) == unsafe.SliceData(s.rest()) {
+		c := &s.chunks[s.at]
+		*c = (*c)[:len(*c)+len(b)]
 	}
 	s.size += int64(len(b))
 	return b[:len(b):len(b)]
