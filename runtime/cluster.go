@@ -5,16 +5,11 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -25,6 +20,7 @@ import (
 
 	"millrace/schema/config"
 	"millrace/schema/config/javatls"
+	"millrace/schema/config/signin"
 )
 
 // The worker's own identity at the cluster of bootstrap.servers. All clients of this process use it.
@@ -115,10 +111,10 @@ func (c ClusterConfig) signIn(material *javatls.Material, lg *slog.Logger) (sasl
 	if module == "" {
 		return nil, saslMechanism.Errorf(c.v, "%s", noKerberos)
 	}
-	login := JaasLogin{Module: module}
+	login := signin.Jaas{Module: module}
 	if text := saslJaas.Get(c.v).Reveal(); text != "" {
 		var err error
-		if login, err = ParseJaas(text); err != nil {
+		if login, err = signin.ParseJaas(text); err != nil {
 			return nil, saslJaas.Errorf(c.v, "%v", err)
 		}
 		if login.Module != module {
@@ -147,7 +143,7 @@ func (c ClusterConfig) signIn(material *javatls.Material, lg *slog.Logger) (sasl
 
 // tokens makes OAUTHBEARER: tokens for a client's credentials (RFC 6749, 4.4), or, where no endpoint is named, unsigned
 // ones, which only brokers made for tests take.
-func (c ClusterConfig) tokens(login JaasLogin, material *javatls.Material) (sasl.Mechanism, *config.Error) {
+func (c ClusterConfig) tokens(login signin.Jaas, material *javatls.Material) (sasl.Mechanism, *config.Error) {
 	extensions := map[string]string{}
 	for k, v := range login.Options {
 		if name, ok := strings.CutPrefix(k, "extension_"); ok {
@@ -174,18 +170,16 @@ func (c ClusterConfig) tokens(login JaasLogin, material *javatls.Material) (sasl
 			return oauth.Auth{Token: unsigned(subject, time.Now()), Extensions: extensions}, nil
 		}), nil
 	}
-	u, err := url.Parse(endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, oauthURL.Errorf(c.v, "want an http or https URL without a name in it")
+	if err := signin.CheckEndpoint(endpoint); err != nil {
+		return nil, oauthURL.Errorf(c.v, "%v", err)
 	}
 	id := first(oauthClient.Get(c.v), login.Options["clientId"])
 	secret := first(oauthSecret.Get(c.v).Reveal(), login.Options["clientSecret"])
 	if id == "" || secret == "" {
 		return nil, oauthClient.Errorf(c.v, "tokens are asked for with an id and a secret: set %s and %s", oauthClient.Name, oauthSecret.Name)
 	}
-	t := &tokenSource{endpoint: endpoint, id: id, secret: secret, scope: first(oauthScope.Get(c.v), login.Options["scope"])}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, DisableKeepAlives: true}
-	if u.Scheme == "https" && clusterTLS.Given(c.raw) {
+	if strings.HasPrefix(strings.ToLower(endpoint), "https:") && clusterTLS.Given(c.raw) {
 		if material == nil {
 			m, errs := clusterTLS.ReadClient(c.raw, nil, nil)
 			if len(errs) > 0 {
@@ -198,13 +192,15 @@ func (c ClusterConfig) tokens(login JaasLogin, material *javatls.Material) (sasl
 			return d.DialContext(ctx, network, addr)
 		}
 	}
-	// A token endpoint has no reason to send us, and our secret, elsewhere.
-	t.client = &http.Client{Transport: transport, Timeout: 30 * time.Second, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	tokens := signin.NewTokens(signin.Client{Endpoint: endpoint, ID: id, Secret: secret, Scope: first(oauthScope.Get(c.v), login.Options["scope"])}, transport, early)
 	return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
-		token, err := t.token(ctx)
+		token, err := tokens.Token(ctx)
 		return oauth.Auth{Token: token, Extensions: extensions}, err
 	}), nil
 }
+
+// early is how long before its end a token is not used any more.
+const early = 30 * time.Second
 
 // unsigned is a token that nobody has signed, valid for an hour.
 func unsigned(subject string, now time.Time) string {
@@ -216,69 +212,4 @@ func unsigned(subject string, now time.Time) string {
 		return base64.RawURLEncoding.EncodeToString(b)
 	}
 	return part(map[string]string{"alg": "none"}) + "." + part(map[string]any{"sub": subject, "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}) + "."
-}
-
-// tokenSource asks for tokens and keeps one as long as it is good.
-type tokenSource struct {
-	client            *http.Client
-	endpoint          string
-	id, secret, scope string
-	mu                sync.Mutex // guards the fields below; held while a token is asked for, so that one asks for all
-	last              string
-	until             time.Time
-}
-
-// early is how long before its end a token is not used any more.
-const early = 30 * time.Second
-
-func (t *tokenSource) token(ctx context.Context) (string, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.last != "" && time.Now().Before(t.until) {
-		return t.last, nil
-	}
-	token, life, err := t.ask(ctx)
-	if err != nil {
-		return "", fmt.Errorf("ask %s for a token: %w", t.endpoint, err)
-	}
-	t.last, t.until = token, time.Now().Add(max(life-early, 0))
-	return token, nil
-}
-
-func (t *tokenSource) ask(ctx context.Context) (token string, life time.Duration, err error) {
-	form := url.Values{"grant_type": {"client_credentials"}}
-	if t.scope != "" {
-		form.Set("scope", t.scope)
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.endpoint, strings.NewReader(form.Encode()))
-	if err != nil {
-		return "", 0, err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	req.Header.Set("Accept", "application/json")
-	req.SetBasicAuth(url.QueryEscape(t.id), url.QueryEscape(t.secret)) // RFC 6749, 2.3.1
-	resp, err := t.client.Do(req)
-	if err != nil {
-		return "", 0, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	if err != nil {
-		return "", 0, err
-	}
-	var answer struct {
-		Token   string  `json:"access_token"`
-		Expires float64 `json:"expires_in"`
-		Error   string  `json:"error"`
-	}
-	jsonErr := json.Unmarshal(body, &answer)
-	switch {
-	case resp.StatusCode/100 != 2 && answer.Error != "":
-		return "", 0, fmt.Errorf("%s: %.100q", resp.Status, answer.Error)
-	case resp.StatusCode/100 != 2:
-		return "", 0, errors.New(resp.Status)
-	case jsonErr != nil || answer.Token == "":
-		return "", 0, errors.New("the answer holds no access_token")
-	}
-	return answer.Token, time.Duration(min(max(answer.Expires, 0), 86400) * float64(time.Second)), nil
 }

@@ -1,6 +1,9 @@
 package runtime
 
-import "millrace/schema/config"
+import (
+	"millrace/schema/config"
+	"millrace/schema/config/signin"
+)
 
 // Reasons that several settings share.
 const (
@@ -16,7 +19,7 @@ var (
 	bootstrapServers = config.Key[[]string]{Name: "bootstrap.servers", Doc: "Addresses of brokers of the cluster, HOST:PORT separated by commas.", EmptyDefault: true, Importance: config.High}
 	securityProtocol = config.Key[string]{Name: "security.protocol", Doc: "How the cluster is reached: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.", Default: "PLAINTEXT", Check: oneOfAnyCase("SASL_SSL", "PLAINTEXT", "SSL", "SASL_PLAINTEXT")}
 	saslMechanism    = config.Key[string]{Name: "sasl.mechanism", Doc: "How the client signs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.", Default: "GSSAPI"}
-	saslJaas         = config.Key[config.Password]{Name: "sasl.jaas.config", Doc: "Login module with its options, in JAAS form. Only Kafka's Plain, Scram and OAuthBearer modules are taken.", Check: func(p config.Password) error { _, err := ParseJaas(p.Reveal()); return err }}
+	saslJaas         = config.Key[config.Password]{Name: "sasl.jaas.config", Doc: "Login module with its options, in JAAS form. Only Kafka's Plain, Scram and OAuthBearer modules are taken.", Check: func(p config.Password) error { _, err := signin.ParseJaas(p.Reveal()); return err }}
 
 	oauthURL    = config.Key[string]{Name: "sasl.oauthbearer.token.endpoint.url", Doc: "Where tokens are asked for with sasl.mechanism=OAUTHBEARER: an http or https URL."}
 	oauthClient = config.Key[string]{Name: "sasl.oauthbearer.client.credentials.client.id", Doc: "Id with which tokens are asked for."}

@@ -14,8 +14,9 @@ import (
 // A Chain is a connector's transforms in their order, with the predicates that
 // guard them. It belongs to one task and is used by one goroutine at a time.
 type Chain struct {
-	steps  []step
-	tested schema.Record // what a predicate looks at: a record of Apply's own would be new memory each time
+	steps   []step
+	tested  schema.Record // what a predicate looks at: a record of Apply's own would be new memory each time
+	ignored []config.Notice
 }
 
 type step struct {
@@ -56,6 +57,7 @@ func NewChain(raw map[string]string, transforms plugin.Table[Plugin], predicates
 	for _, alias := range aliases(raw, "transforms", &errs) {
 		d := describeTransform(raw, alias, transforms)
 		errs = append(errs, d.errs...)
+		c.ignored = append(c.ignored, d.ignored...)
 		s := step{alias: alias, class: d.class, transform: d.made, negate: negate.Get(d.common)}
 		if name := predicate.Get(d.common); name != "" {
 			p, ok := byAlias[name]
@@ -101,6 +103,9 @@ func orNone(names []string) string {
 	}
 	return strings.Join(names, ", ")
 }
+
+// Ignored are the settings of the transforms that have no effect, under their full names, with the reasons.
+func (c *Chain) Ignored() []config.Notice { return c.ignored }
 
 // Len is the number of transforms.
 func (c *Chain) Len() int { return len(c.steps) }
@@ -257,8 +262,9 @@ type part[T any] struct {
 	prefix, class string
 	defs          []Definition
 	errs          []*config.Error
-	common        config.Values // predicate and negate
-	made          T             // where nothing is wrong
+	ignored       []config.Notice // settings without effect
+	common        config.Values   // predicate and negate
+	made          T               // where nothing is wrong
 }
 
 func describeTransform(raw map[string]string, alias string, table plugin.Table[Plugin]) part[Transform] {
@@ -358,6 +364,9 @@ func missing(key string) *config.Error {
 // build parses the part's own settings, describes them and makes the part.
 func build[T any](d *part[T], own map[string]string, def config.Def, make func(config.Values) (T, error)) (made T) {
 	v, errs := def.Parse(own)
+	for _, n := range v.Ignored() {
+		d.ignored = append(d.ignored, config.Notice{Key: d.prefix + n.Key, Reason: n.Reason})
+	}
 	infos := def.Infos()
 	slices.SortStableFunc(infos, inConnectsOrder)
 	group := d.defs[0].Info.Group

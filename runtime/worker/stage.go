@@ -14,6 +14,7 @@ import (
 	"millrace/connectors"
 	"millrace/runtime/tolerance"
 	"millrace/schema"
+	"millrace/schema/config"
 	"millrace/schema/converters"
 	"millrace/transforms"
 )
@@ -26,6 +27,7 @@ type shaper struct {
 	header     converters.HeaderConverter
 	// Classes of the converters, for messages.
 	keyClass, valueClass, headerClass string
+	ignored                           []config.Notice // settings of all these that have no effect
 	op                                *tolerance.Operator
 
 	msg converters.Message

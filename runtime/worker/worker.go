@@ -25,9 +25,7 @@ import (
 	"millrace/runtime/tolerance"
 	"millrace/schema"
 	"millrace/schema/config"
-	"millrace/schema/converters"
 	"millrace/schema/javatext"
-	"millrace/transforms"
 )
 
 // Config is what a worker needs.
@@ -526,6 +524,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 		txn.task, src.commits.stored = src, make(chan struct{}, 1)
 	}
 	notices(cc.Log, overrides.Notices)
+	sh.notices(cc.Log)
 	t.state(running(t.gate.closed()), nil)
 	closeClient = false
 	return src.run(ctx, hard)
@@ -573,60 +572,6 @@ func toleranceOf(v config.Values) tolerance.Config {
 		TolerateAll: strings.EqualFold(settings.ErrorsTolerance.Get(v), "all"),
 		Log:         settings.ErrorsLogEnable.Get(v), LogMessages: settings.ErrorsLogIncludeMessages.Get(v),
 	}
-}
-
-// shaper makes a task's transforms and converters.
-func (w *Worker) shaper(v config.Values, conf map[string]string, op *tolerance.Operator) (*shaper, error) {
-	sh := &shaper{op: op}
-	chain, errs := transforms.NewChain(conf, w.cfg.Plugins.Transforms, w.cfg.Plugins.Predicates)
-	if err := wrong(errs); err != nil {
-		return nil, err
-	}
-	if chain.Len() > 0 {
-		sh.chain = chain
-	}
-	// A connector that names a converter of its own takes none of the worker's settings for it.
-	find := func(half string, own config.Key[config.Class], standard string) (converters.Plugin, map[string]string, error) {
-		name, from := standard, w.cfg.Worker.Properties
-		if own.Has(v) {
-			name, from = string(own.Get(v)), conf
-		}
-		p, ok := w.cfg.Plugins.Converters.Find(name)
-		if !ok {
-			return p, nil, connectors.BadConfig(fmt.Errorf("%s: no converter is called %q", own.Name, name))
-		}
-		raw := settings.ConverterConfig(from, half)
-		return p, raw, nil
-	}
-	key, raw, err := find("key", settings.KeyConverter, w.cfg.Worker.KeyConverter)
-	if err != nil {
-		return nil, err
-	}
-	env := converters.Env{Registry: w.cfg.Registry}
-	if w.cfg.Files != nil {
-		env.Check = w.cfg.Files.Check
-	}
-	sh.keyClass = settings.ClassOf(key.Info)
-	if sh.key, errs = key.MakeIn(env, raw, true); len(errs) > 0 {
-		return nil, fmt.Errorf("key.converter: %w", wrong(errs))
-	}
-	value, raw, err := find("value", settings.ValueConverter, w.cfg.Worker.ValueConverter)
-	if err != nil {
-		return nil, err
-	}
-	sh.valueClass = settings.ClassOf(value.Info)
-	if sh.value, errs = value.MakeIn(env, raw, false); len(errs) > 0 {
-		return nil, fmt.Errorf("value.converter: %w", wrong(errs))
-	}
-	header, raw, err := find("header", settings.HeaderConverter, w.cfg.Worker.HeaderConverter)
-	if err != nil {
-		return nil, err
-	}
-	sh.headerClass = settings.ClassOf(header.Info)
-	if sh.header, errs = header.MakeHeader(raw); len(errs) > 0 {
-		return nil, fmt.Errorf("header.converter: %w", wrong(errs))
-	}
-	return sh, nil
 }
 
 func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info Info) error {
@@ -721,6 +666,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		return connectors.BadConfig(fmt.Errorf("client %s: %w", id, err))
 	}
 	notices(cc.Log, overrides.Notices)
+	sh.notices(cc.Log)
 	t.state(running(t.gate.closed()), nil)
 	return s.run(ctx, hard)
 }

@@ -162,10 +162,13 @@ func (v Values) Given(name string) bool { return v.given[name] }
 type Notice struct{ Key, Reason string }
 
 // Ignored are the given keys that have no meaning here, sorted, with the reasons.
-func (v Values) Ignored() []Notice {
+func (v Values) Ignored() []Notice { return v.def.IgnoredIn(v.Raw) }
+
+// IgnoredIn are the keys of raw that have no meaning here, sorted, with the reasons.
+func (d Def) IgnoredIn(raw map[string]string) []Notice {
 	var out []Notice
-	for k := range v.Raw {
-		if reason := v.def.ignored(k); reason != "" {
+	for k := range raw {
+		if reason := d.ignored(k); reason != "" {
 			out = append(out, Notice{k, reason})
 		}
 	}

@@ -139,6 +139,29 @@ func (r *Rule) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// On is the action for a rule's outcome when it runs in a mode, such as WRITE: of two, parted by a comma, those of rules of two modes, the
+// first is for writing and upgrading.
+func (r *Rule) On(actions, mode string) string {
+	if first, second, two := strings.Cut(actions, ","); two && (r.Mode == "WRITEREAD" || r.Mode == "UPDOWN") {
+		if mode == "WRITE" || mode == "UPGRADE" {
+			return first
+		}
+		return second
+	}
+	return actions
+}
+
+// RunsIn reports whether the rule runs in a mode: READ, WRITE, UPGRADE or DOWNGRADE.
+func (r *Rule) RunsIn(mode string) bool {
+	switch {
+	case r.Disabled:
+		return false
+	case mode == "READ" || mode == "WRITE":
+		return r.Mode == mode || r.Mode == "WRITEREAD"
+	}
+	return r.Mode == mode || r.Mode == "UPDOWN"
+}
+
 func (r Rule) equal(o Rule) bool {
 	return r.Name == o.Name && r.Doc == o.Doc && r.Kind == o.Kind && r.Mode == o.Mode && r.Type == o.Type && slices.Equal(r.Tags, o.Tags) &&
 		maps.Equal(r.Params, o.Params) && r.Expr == o.Expr && r.OnSuccess == o.OnSuccess && r.OnFailure == o.OnFailure && r.Disabled == o.Disabled

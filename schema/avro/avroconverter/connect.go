@@ -17,7 +17,7 @@ import (
 // clientOf makes the registry's client of the settings.
 func clientOf(v config.Values, env converters.Env) (*client.Client, error) {
 	o := client.Options{
-		URLs: registryURL.Get(v), Token: bearerToken.Get(v).Reveal(), Shuffle: shuffle.Get(v), Timeout: readTimeout.Get(v),
+		URLs: registryURL.Get(v), Shuffle: shuffle.Get(v), Timeout: readTimeout.Get(v),
 		Retries: int(maxRetries.Get(v)), Wait: max(retryWait.Get(v), time.Millisecond), MostWait: retryMaxWait.Get(v), Headers: map[string]string{},
 	}
 	if len(o.URLs) == 0 {
@@ -25,17 +25,6 @@ func clientOf(v config.Values, env converters.Env) (*client.Client, error) {
 			return nil, registryURL.Errorf(v, "name the schema registry, such as http://localhost:8081; this process has none of its own")
 		}
 		o.URLs = []string{env.Registry}
-	}
-	if strings.EqualFold(authSource.Get(v), "USER_INFO") {
-		key, text := userInfo, userInfo.Get(v).Reveal()
-		if old := oldUserInfo.Get(v).Reveal(); old != "" {
-			key, text = oldUserInfo, old
-		}
-		user, password, ok := strings.Cut(text, ":")
-		if !ok || user == "" {
-			return nil, key.Errorf(v, "with %s=USER_INFO it is user:password", authSource.Name)
-		}
-		o.User, o.Password = user, password
 	}
 	for name, value := range v.Raw {
 		if h, ok := strings.CutPrefix(name, requestHeader); ok && h != "" {
@@ -47,6 +36,9 @@ func clientOf(v config.Values, env converters.Env) (*client.Client, error) {
 		return nil, err
 	}
 	o.Transport = t
+	if err := signIn(&o, v, t); err != nil {
+		return nil, err
+	}
 	c, err := client.New(o)
 	if err != nil {
 		return nil, registryURL.Errorf(v, "%v", err)
@@ -54,9 +46,12 @@ func clientOf(v config.Values, env converters.Env) (*client.Client, error) {
 	return c, nil
 }
 
+func dialerOf(v config.Values) *net.Dialer {
+	return &net.Dialer{Timeout: connectTimeout.Get(v), KeepAlive: 30 * time.Second}
+}
+
 func transportOf(v config.Values, env converters.Env) (*http.Transport, error) {
-	dialer := &net.Dialer{Timeout: connectTimeout.Get(v), KeepAlive: 30 * time.Second}
-	t := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 2, IdleConnTimeout: 60 * time.Second, TLSHandshakeTimeout: 30 * time.Second}
+	t := &http.Transport{DialContext: dialerOf(v).DialContext, MaxIdleConnsPerHost: 2, IdleConnTimeout: 60 * time.Second, TLSHandshakeTimeout: 30 * time.Second}
 	if host := proxyHost.Get(v); host != "" {
 		port := proxyPort.Get(v)
 		if port < 1 {

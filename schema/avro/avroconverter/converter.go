@@ -27,6 +27,7 @@ type converter struct {
 
 	strategy                           strategy
 	auto, normal, latest, latestStrict bool
+	metadata                           map[string]string // of the version to write with; nil: none
 	id                                 int32
 	idStrict                           bool
 	ttl                                time.Duration // below zero: for ever
@@ -59,6 +60,9 @@ func newConverter(v config.Values, isKey bool, env converters.Env) (*converter, 
 	c.mapper.Options = c.options
 	c.writers.Limit = c.limit
 	var err error
+	if c.metadata, err = pairs(latestWith.Get(v)); err != nil {
+		return nil, latestWith.Errorf(v, "%v", err)
+	}
 	c.registry, err = clientOf(v, env)
 	return c, err
 }
@@ -203,8 +207,8 @@ func (c *converter) ask(w *writer, topic string) (*target, error) {
 	case c.id >= 0:
 		known, err = c.registry.ByID(ctx, c.id, subject)
 		other, strict = true, c.idStrict
-	case c.latest:
-		known, err = c.registry.Latest(ctx, subject)
+	case c.latest || c.metadata != nil:
+		known, err = c.wanted(ctx, subject)
 		other, strict = true, c.latestStrict
 		if c.ttl >= 0 {
 			t.until = time.Now().Add(c.ttl)
@@ -214,6 +218,9 @@ func (c *converter) ask(w *writer, topic string) (*target, error) {
 	}
 	if err != nil {
 		return nil, c.explain(err, subject)
+	}
+	if err := mayWrite(known); err != nil {
+		return nil, err
 	}
 	written := w.own.Type()
 	if other {

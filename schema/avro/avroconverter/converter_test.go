@@ -5,9 +5,12 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"millrace/schema"
@@ -326,6 +329,8 @@ func TestSignIn(t *testing.T) {
 	f := newFake(t)
 	host := strings.TrimPrefix(f.url, "http://")
 	basic := "Basic dTpzM2NyZXQ="
+	tokens := newTokens(t)
+	const plain, oauth = "org.apache.kafka.common.security.plain.PlainLoginModule required ", "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
 	for _, c := range []struct {
 		name     string
 		settings []string
@@ -335,6 +340,12 @@ func TestSignIn(t *testing.T) {
 		{"in the settings", []string{"schema.registry.url", f.url, "basic.auth.credentials.source", "USER_INFO", "basic.auth.user.info", "u:s3cret"}, basic},
 		{"in the settings, under the older name", []string{"schema.registry.url", f.url, "basic.auth.credentials.source", "USER_INFO", "schema.registry.basic.auth.user.info", "u:s3cret"}, basic},
 		{"a token", []string{"schema.registry.url", f.url, "bearer.auth.token", "t0ken"}, "Bearer t0ken"},
+		{"a token of a name", []string{"schema.registry.url", f.url, "bearer.auth.credentials.source", "STATIC_TOKEN", "bearer.auth.token", "t0ken"}, "Bearer t0ken"},
+		{"in JAAS form", []string{"schema.registry.url", f.url, "basic.auth.credentials.source", "SASL_INHERIT", "sasl.jaas.config", plain + `username="u" password="s3cret";`}, basic},
+		{"tokens for a client", []string{"schema.registry.url", f.url, "bearer.auth.credentials.source", "OAUTHBEARER", "bearer.auth.issuer.endpoint.url", tokens.URL, "bearer.auth.client.id", "me",
+			"bearer.auth.client.secret", "s3cret", "bearer.auth.scope", "a b", "bearer.auth.logical.cluster", "lsrc-1", "bearer.auth.identity.pool.id", "pool-1"}, "Bearer for me, s3cret, a b" + "lsrc-1pool-1"},
+		{"tokens for a client in JAAS form", []string{"schema.registry.url", f.url, "bearer.auth.credentials.source", "SASL_OAUTHBEARER_INHERIT", "sasl.oauthbearer.token.endpoint.url", tokens.URL,
+			"sasl.jaas.config", oauth + `clientId="me" clientSecret="s3cret" scope="c";`}, "Bearer for me, s3cret, c"},
 		{"none", []string{"schema.registry.url", f.url}, ""},
 		{"another header", []string{"schema.registry.url", f.url, "request.header.X-Tenant", "a"}, "a"},
 	} {
@@ -363,8 +374,71 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("%s: %v", bad, errs)
 		}
 	}
-	if _, errs := Plugin.Make(map[string]string{"schema.registry.url": f.url, "basic.auth.credentials.source": "USER_INFO", "basic.auth.user.info": "s3cret"}, false); len(errs) != 1 || strings.Contains(errs[0].Error(), "s3cret") {
-		t.Errorf("user info without a colon: %v", errs)
+	for _, c := range []struct {
+		name, key string
+		settings  map[string]string
+	}{
+		{"user info without a colon", "basic.auth.user.info", map[string]string{"basic.auth.credentials.source": "USER_INFO", "basic.auth.user.info": "s3cret"}},
+		{"JAAS without a user", "sasl.jaas.config", map[string]string{"basic.auth.credentials.source": "SASL_INHERIT", "sasl.jaas.config": plain + `password="s3cret";`}},
+		{"no JAAS", "sasl.jaas.config", map[string]string{"basic.auth.credentials.source": "SASL_INHERIT"}},
+		{"no endpoint", "bearer.auth.issuer.endpoint.url", map[string]string{"bearer.auth.credentials.source": "OAUTHBEARER", "bearer.auth.client.id": "me", "bearer.auth.client.secret": "s3cret"}},
+		{"no client", "bearer.auth.client.id", map[string]string{"bearer.auth.credentials.source": "OAUTHBEARER", "bearer.auth.issuer.endpoint.url": "http://x", "bearer.auth.client.secret": "s3cret"}},
+		{"no secret", "bearer.auth.client.secret", map[string]string{"bearer.auth.credentials.source": "OAUTHBEARER", "bearer.auth.issuer.endpoint.url": "http://x", "bearer.auth.client.id": "me"}},
+		{"no client in JAAS", "sasl.jaas.config", map[string]string{"bearer.auth.credentials.source": "SASL_OAUTHBEARER_INHERIT", "sasl.oauthbearer.token.endpoint.url": "http://x", "sasl.jaas.config": oauth + `clientSecret="s3cret";`}},
+		{"no endpoint for JAAS", "sasl.oauthbearer.token.endpoint.url", map[string]string{"bearer.auth.credentials.source": "SASL_OAUTHBEARER_INHERIT", "sasl.jaas.config": oauth + `clientId="me" clientSecret="s3cret";`}},
+	} {
+		c.settings["schema.registry.url"] = f.url
+		if _, errs := Plugin.Make(c.settings, false); len(errs) != 1 || errs[0].Key != c.key || strings.Contains(errs[0].Error(), "s3cret") {
+			t.Errorf("%s: %v", c.name, errs)
+		}
+	}
+}
+
+// newTokens gives tokens that tell for whom they are.
+func newTokens(t testing.TB) *httptest.Server {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, secret, _ := r.BasicAuth()
+		if r.FormValue("grant_type") != "client_credentials" || id != "me" {
+			w.WriteHeader(http.StatusUnauthorized)
+			_, _ = io.WriteString(w, `{"error":"invalid_client"}`)
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"access_token":"for %s, %s, %s","expires_in":3600}`, id, secret, r.FormValue("scope"))
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// A token is kept until shortly before its end, and where there is none the error says from where, and no secret.
+func TestTokensAreKept(t *testing.T) {
+	f := newFake(t)
+	var asked, life atomic.Int64
+	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"access_token":"t%d","expires_in":%d}`, asked.Add(1), life.Load())
+	}))
+	defer tokens.Close()
+	settings := func(url string) []string {
+		return []string{"schema.registry.url", f.url, "bearer.auth.credentials.source", "OAUTHBEARER", "bearer.auth.issuer.endpoint.url", url, "bearer.auth.client.id", "you",
+			"bearer.auth.client.secret", "s3cret", "bearer.auth.cache.expiry.buffer.seconds", "100"}
+	}
+	for _, c := range []struct {
+		life int64
+		want int64 // tokens for three requests
+	}{{3600, 1}, {100, 3}} {
+		asked.Store(0)
+		life.Store(c.life)
+		k := made(t, false, settings(tokens.URL)...)
+		for _, topic := range []string{"a", "b", "c"} {
+			must(t, k, topic, schema.StringSchema, schema.StringValue("x"))
+		}
+		if n := asked.Load(); n != c.want {
+			t.Errorf("%d tokens of %d s, want %d", n, c.life, c.want)
+		}
+	}
+	k := made(t, false, append(settings(newTokens(t).URL), "max.retries", "0")...)
+	_, _, err := k.Encode(nil, &converters.Message{Topic: "t"}, schema.StringSchema, schema.StringValue("x"))
+	if err == nil || !strings.Contains(err.Error(), "for a token: 401") || !strings.Contains(err.Error(), "invalid_client") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("a client that is refused: %v", err)
 	}
 }
 
@@ -411,7 +485,9 @@ func TestAddressOfThisProcess(t *testing.T) {
 
 func TestSettingsAreChecked(t *testing.T) {
 	for _, c := range [][2]string{
-		{"value.subject.name.strategy", "my.Strategy"}, {"value.schema.id.serializer", "my.Serializer"}, {"basic.auth.credentials.source", "SASL_INHERIT"},
+		{"value.subject.name.strategy", "my.Strategy"}, {"value.schema.id.serializer", "my.Serializer"}, {"basic.auth.credentials.source", "CUSTOM"}, {"bearer.auth.credentials.source", "CUSTOM"},
+		{"context.name.strategy", "my.Strategy"}, {"value.subject.name.strategy", "io.confluent.kafka.serializers.subject.AssociatedNameStrategy"}, {"use.latest.with.metadata", "nothing"},
+		{"bearer.auth.issuer.endpoint.url", "file:///etc/passwd"}, {"sasl.oauthbearer.token.endpoint.url", "x"}, {"sasl.jaas.config", "com.sun.security.auth.module.JndiLoginModule required;"},
 		{"schemas.cache.config", "0"}, {"max.retries", "-1"}, {"proxy.port", "70000"}, {"latest.cache.ttl.sec", "-2"},
 	} {
 		if _, errs := Plugin.Make(map[string]string{"schema.registry.url": "http://x", c[0]: c[1]}, false); len(errs) != 1 || errs[0].Key != c[0] {

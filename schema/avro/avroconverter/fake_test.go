@@ -12,6 +12,7 @@ import (
 	"sync"
 	"testing"
 
+	"millrace/schema/registry"
 	"millrace/schema/registry/client"
 )
 
@@ -26,6 +27,8 @@ type fake struct {
 	sign     []string         // the sign-in of each
 	fail     []int            // statuses of the next answers
 	noGUID   bool
+	rules    map[int]*registry.RuleSet // by id
+	tags     map[int]string            // key=value of the metadata, by id
 }
 
 func newFake(t testing.TB) *fake {
@@ -77,7 +80,7 @@ func (f *fake) add(subject string, s client.Schema) int {
 func (f *fake) known(subject string, version int) map[string]any {
 	id := f.subjects[subject][version-1]
 	s := f.schemas[id-1]
-	k := map[string]any{"subject": subject, "version": version, "id": id, "schema": s.Text, "references": s.References}
+	k := map[string]any{"subject": subject, "version": version, "id": id, "schema": s.Text, "references": s.References, "ruleSet": f.rules[id]}
 	if !f.noGUID {
 		k["guid"] = guidOf(s)
 	}
@@ -91,7 +94,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.asked = append(f.asked, r.Method+" "+r.RequestURI)
-	f.sign = append(f.sign, r.Header.Get("Authorization")+r.Header.Get("X-Tenant"))
+	f.sign = append(f.sign, r.Header.Get("Authorization")+r.Header.Get("X-Tenant")+r.Header.Get("target-sr-cluster")+r.Header.Get("Confluent-Identity-Pool-Id"))
 	if len(f.fail) > 0 {
 		status := f.fail[0]
 		f.fail = f.fail[1:]
@@ -111,9 +114,18 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer := func(v any) { _ = json.NewEncoder(w).Encode(v) }
 	switch {
+	case len(parts) == 3 && parts[2] == "metadata":
+		q := r.URL.Query()
+		for i := len(f.subjects[parts[1]]); i > 0; i-- {
+			if f.tags[f.subjects[parts[1]][i-1]] == q.Get("key")+"="+q.Get("value") {
+				answer(f.known(parts[1], i))
+				return
+			}
+		}
+		refuse(w, 404, 40402, "Version not found")
 	case r.Method == http.MethodPost && len(parts) == 3:
 		id := f.add(parts[1], body)
-		a := map[string]any{"id": id}
+		a := map[string]any{"id": id, "ruleSet": f.rules[id]}
 		if !f.noGUID {
 			a["guid"] = guidOf(body)
 		}
@@ -163,7 +175,7 @@ func (f *fake) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s := f.schemas[id-1]
-		a := map[string]any{"schema": s.Text, "references": s.References}
+		a := map[string]any{"schema": s.Text, "references": s.References, "ruleSet": f.rules[id]}
 		if s.Type != "" {
 			a["schemaType"] = s.Type
 		}

@@ -130,6 +130,14 @@ func (c *converter) find(p place) (*reading, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := mayRead(known); err != nil {
+		return nil, err
+	}
+	if subject, err := c.subject(p.topic, written.Type()); err == nil {
+		if err := c.mayStay(ctx, subject); err != nil {
+			return nil, err
+		}
+	}
 	version, err := c.version(ctx, p, known, written.Type())
 	if err != nil {
 		return nil, err

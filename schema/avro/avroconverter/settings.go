@@ -9,6 +9,7 @@ import (
 	"millrace/schema"
 	"millrace/schema/config"
 	"millrace/schema/config/javatls"
+	"millrace/schema/config/signin"
 	"millrace/schema/converters"
 	"millrace/schema/plugin"
 )
@@ -32,16 +33,34 @@ var (
 		Doc: "Addresses of the schema registry, such as http://registry1:8081,http://registry2:8081; the next one is asked when one does not answer. Without it, the registry of this process is asked, if it has one."}
 	shuffle = low(config.Key[bool]{Name: "schema.registry.url.randomize", Group: groupRegistry,
 		Doc: "Whether to begin at a random address of the list."})
-	authSource = config.Key[string]{Name: "basic.auth.credentials.source", Default: "URL", Group: groupRegistry, Check: config.OneOf("URL", "USER_INFO"),
-		Doc: "Where the user and the password are: in the address (URL: https://user:password@registry) or in basic.auth.user.info (USER_INFO)."}
+	authSource = config.Key[string]{Name: "basic.auth.credentials.source", Default: "URL", Group: groupRegistry, Check: config.OneOf("URL", "USER_INFO", "SASL_INHERIT"),
+		Doc: "Where the user and the password are: in the address (URL: https://user:password@registry), in basic.auth.user.info (USER_INFO) or in sasl.jaas.config (SASL_INHERIT)."}
+	jaas = config.Key[config.Password]{Name: "sasl.jaas.config", Group: groupRegistry, Check: func(p config.Password) error { _, err := signin.ParseJaas(p.Reveal()); return err },
+		Doc: "Login module with its options, in JAAS form, with basic.auth.credentials.source=SASL_INHERIT or bearer.auth.credentials.source=SASL_OAUTHBEARER_INHERIT. It is this converter's own setting: value.converter.sasl.jaas.config."}
 	userInfo = config.Key[config.Password]{Name: "basic.auth.user.info", Group: groupRegistry,
 		Doc: "user:password, with basic.auth.credentials.source=USER_INFO."}
 	oldUserInfo = config.Key[config.Password]{Name: "schema.registry.basic.auth.user.info", Group: groupRegistry,
 		Doc: "The older name of basic.auth.user.info, which goes before it."}
-	bearerSource = config.Key[string]{Name: "bearer.auth.credentials.source", Default: "STATIC_TOKEN", Group: groupRegistry, Check: config.OneOf("STATIC_TOKEN"),
-		Doc: "Where the bearer token comes from: bearer.auth.token."}
+	bearerSource = config.Key[string]{Name: "bearer.auth.credentials.source", Default: "STATIC_TOKEN", Group: groupRegistry, Check: config.OneOf("STATIC_TOKEN", "OAUTHBEARER", "SASL_OAUTHBEARER_INHERIT"),
+		Doc: "Where the bearer token comes from: bearer.auth.token (STATIC_TOKEN), the server at bearer.auth.issuer.endpoint.url (OAUTHBEARER), or the one at sasl.oauthbearer.token.endpoint.url, with the clientId, clientSecret and scope of sasl.jaas.config (SASL_OAUTHBEARER_INHERIT)."}
 	bearerToken = config.Key[config.Password]{Name: "bearer.auth.token", Group: groupRegistry,
 		Doc: "Token for bearer authentication, instead of a user."}
+	bearerURL = config.Key[string]{Name: "bearer.auth.issuer.endpoint.url", Group: groupRegistry, EmptyDefault: true, Check: endpointCheck,
+		Doc: "Address that gives tokens for a client's credentials, with bearer.auth.credentials.source=OAUTHBEARER. It is reached like the registry, with schema.registry.ssl.* and proxy.host."}
+	bearerClient = config.Key[string]{Name: "bearer.auth.client.id", Group: groupRegistry, EmptyDefault: true,
+		Doc: "Id of the client that tokens are asked for."}
+	bearerSecret = config.Key[config.Password]{Name: "bearer.auth.client.secret", Group: groupRegistry,
+		Doc: "Secret of the client that tokens are asked for."}
+	bearerScope = config.Key[string]{Name: "bearer.auth.scope", Group: groupRegistry, EmptyDefault: true,
+		Doc: "Scope that tokens are asked for."}
+	bearerEarly = low(config.Key[int16]{Name: "bearer.auth.cache.expiry.buffer.seconds", Default: 300, Group: groupRegistry, Check: config.AtLeast[int16](0),
+		Doc: "How many seconds before its end a token is not used any more."})
+	bearerCluster = config.Key[string]{Name: "bearer.auth.logical.cluster", Group: groupRegistry, EmptyDefault: true,
+		Doc: "Id of the registry behind an address that many share, sent with the token (target-sr-cluster)."}
+	bearerPool = config.Key[string]{Name: "bearer.auth.identity.pool.id", Group: groupRegistry, EmptyDefault: true,
+		Doc: "Id of the identity pool, sent with the token (Confluent-Identity-Pool-Id)."}
+	saslURL = config.Key[string]{Name: "sasl.oauthbearer.token.endpoint.url", Group: groupRegistry, EmptyDefault: true, Check: endpointCheck,
+		Doc: "Address that gives tokens, with bearer.auth.credentials.source=SASL_OAUTHBEARER_INHERIT."}
 	connectTimeout = low(config.Key[time.Duration]{Name: "http.connect.timeout.ms", As: config.IntType, Default: 60 * time.Second, Group: groupRegistry, Check: config.AtLeast[time.Duration](0),
 		Doc: "How long to wait for a connection; 0 waits as long as the system does."})
 	readTimeout = low(config.Key[time.Duration]{Name: "http.read.timeout.ms", As: config.IntType, Default: 60 * time.Second, Group: groupRegistry, Check: config.AtLeast[time.Duration](0),
@@ -67,10 +86,14 @@ var (
 		Doc: "Whether the latest version must be able to read what the data's own schema would write."})
 	latestTTL = low(config.Key[int32]{Name: "latest.cache.ttl.sec", Default: -1, Group: groupSchemas, Check: config.AtLeast[int32](-1),
 		Doc: "How many seconds the latest version is taken for the latest before the registry is asked again; -1 is for ever."})
+	latestWith = low(config.Key[string]{Name: "use.latest.with.metadata", Group: groupSchemas, EmptyDefault: true,
+		Doc: "With auto.register.schemas=false: properties that the metadata of a version must have, such as app.version=1,team=blue. The latest version that has them is written, before use.latest.version."})
 	useID = low(config.Key[int32]{Name: "use.schema.id", Default: -1, Group: groupSchemas,
 		Doc: "With auto.register.schemas=false: the id of the schema to write with. -1: none."})
 	idStrict = low(config.Key[bool]{Name: "id.compatibility.strict", Default: true, Group: groupSchemas,
 		Doc: "Whether the schema of use.schema.id must be able to read what the data's own schema would write."})
+	contextStrategy = low(config.Key[config.Class]{Name: "context.name.strategy", Default: nullContext, Group: groupSchemas, Check: oneClass(nullContext),
+		Doc: "How a context is made of a topic: not at all (NullContextNameStrategy). Others are Java classes. A registry's path can name a context: http://registry:8081/contexts/.team."})
 	keyStrategy = config.Key[config.Class]{Name: "key.subject.name.strategy", Default: "io.confluent.kafka.serializers.subject.TopicNameStrategy", Group: groupSchemas, Check: strategyCheck,
 		Doc: "Under which subject the schemas of keys are: TopicNameStrategy (<topic>-key), RecordNameStrategy (the record's full name) or TopicRecordNameStrategy (<topic>-<full name>)."}
 	valueStrategy = config.Key[config.Class]{Name: "value.subject.name.strategy", Default: "io.confluent.kafka.serializers.subject.TopicNameStrategy", Group: groupSchemas, Check: strategyCheck,
@@ -108,6 +131,7 @@ const (
 	prefixSerializer   = "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdSerializer"
 	headerSerializer   = "io.confluent.kafka.serializers.schema.id.HeaderSchemaIdSerializer"
 	prefixDeserializer = "io.confluent.kafka.serializers.schema.id.PrefixSchemaIdDeserializer"
+	nullContext        = "io.confluent.kafka.serializers.context.NullContextNameStrategy"
 	dualDeserializer   = "io.confluent.kafka.serializers.schema.id.DualSchemaIdDeserializer"
 )
 
@@ -120,9 +144,10 @@ var Plugin = converters.Plugin{
 	Info: plugin.Info{
 		Name: "avro", Class: "io.confluent.connect.avro.AvroConverter", Version: schema.ConnectVersion,
 		Doc: "Data as Avro, with schemas in a schema registry. request.header.NAME is sent with every request to it.",
-		Config: config.Define(converterType, registryURL, shuffle, authSource, userInfo, oldUserInfo, bearerSource, bearerToken, connectTimeout, readTimeout,
+		Config: config.Define(converterType, registryURL, shuffle, authSource, userInfo, oldUserInfo, jaas, bearerSource, bearerToken, bearerURL, bearerClient, bearerSecret, bearerScope, bearerEarly,
+			bearerCluster, bearerPool, saslURL, connectTimeout, readTimeout,
 			maxRetries, retryWait, retryMaxWait, proxyHost, proxyPort,
-			autoRegister, normalize, useLatest, latestStrict, latestTTL, useID, idStrict, keyStrategy, valueStrategy, keyIDs, valueIDs, keyIDsRead, valueIDsRead,
+			autoRegister, normalize, useLatest, latestStrict, latestTTL, latestWith, useID, idStrict, contextStrategy, keyStrategy, valueStrategy, keyIDs, valueIDs, keyIDsRead, valueIDsRead,
 			cacheSize, enhanced, scrub, metaData, optionalKeys, flatten, discardDocs, generalSums, keepNulls).
 			Merge(tlsKeys.Client()).
 			Ignoring(map[string]string{
@@ -133,16 +158,19 @@ var Plugin = converters.Plugin{
 				"avro.reflection.allow.null":        "there are no Java classes to look into",
 				"avro.use.logical.type.converters":  "values are Connect's, whose logical types are kept",
 				"avro.remove.java.properties":       "no such properties are written",
-				"rule.executors":                    "rules are for Java's serializers",
-				"rule.executors.*":                  "rules are for Java's serializers",
-				"rule.actions":                      "rules are for Java's serializers",
-				"rule.actions.*":                    "rules are for Java's serializers",
-				"rule.service.loader.enable":        "rules are for Java's serializers",
-				"rule.metrics.enable":               "rules are for Java's serializers",
-				"validation.rules.*":                "rules are for Java's serializers",
-				"execution.environment":             "rules are for Java's serializers",
+				"rule.executors":                    "no rule is run here; data under one that would have to is refused",
+				"rule.executors.*":                  "no rule is run here; data under one that would have to is refused",
+				"rule.actions":                      "no rule is run here; data under one that would have to is refused",
+				"rule.actions.*":                    "no rule is run here; data under one that would have to is refused",
+				"rule.service.loader.enable":        "no rule is run here; data under one that would have to is refused",
+				"rule.metrics.enable":               "no rule is run here; data under one that would have to is refused",
+				"validation.rules.*":                "no rule is run here; data under one that would have to is refused",
+				"execution.environment":             "no rule is run here; data under one that would have to is refused",
 				"propagate.schema.tags":             "tags are not copied between versions",
-				"use.latest.with.metadata":          "a version is chosen by use.latest.version or use.schema.id",
+				"bearer.auth.scope.claim.name":      "tokens are not looked into; the registry judges them",
+				"bearer.auth.sub.claim.name":        "tokens are not looked into; the registry judges them",
+				"bearer.auth.custom.provider.class": "a Java class; bearer.auth.credentials.source names where tokens come from",
+				"reference.lookup.only":             "Avro's schemas are registered whole, without references",
 				"schema.format":                     "schemas are asked for as they are stored",
 				"reference.subject.name.strategy":   "Avro's schemas are registered whole, without references",
 				"schema.registry.request.timeout.*": "http.read.timeout.ms bounds a request",
@@ -171,6 +199,30 @@ var strategies = map[string]strategy{
 func strategyOf(c config.Class) (strategy, bool) {
 	s, ok := strategies[strings.TrimPrefix(string(c), subjects)]
 	return s, ok
+}
+
+// endpointCheck is a Check.
+func endpointCheck(address string) error {
+	if address == "" {
+		return nil
+	}
+	return signin.CheckEndpoint(address)
+}
+
+// pairs reads name=value,… ; nothing is nil.
+func pairs(text string) (map[string]string, error) {
+	if strings.TrimSpace(text) == "" {
+		return nil, nil
+	}
+	out := map[string]string{}
+	for _, one := range strings.Split(text, ",") {
+		name, value, ok := strings.Cut(one, "=")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, fmt.Errorf("it is name=value,name=value and so on; %q is not", one)
+		}
+		out[name] = strings.TrimSpace(value)
+	}
+	return out, nil
 }
 
 // strategyCheck is a Check.

@@ -7,12 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"millrace/schema/registry"
 )
 
 // Options are a client's. The zero values of times and numbers are taken as they are.
@@ -20,8 +24,8 @@ type Options struct {
 	URLs      []string
 	User      string // basic sign-in; empty: what an address has before its host
 	Password  string
-	Token     string            // bearer sign-in, instead of a user
-	Headers   map[string]string // more headers of each request
+	Token     func(context.Context) (string, error) // of a bearer, instead of a user; nil: none
+	Headers   map[string]string                     // more headers of each request
 	Transport http.RoundTripper
 	Timeout   time.Duration // of one request with its answer
 	Retries   int           // of a request after the first try
@@ -59,7 +63,7 @@ func New(o Options) (*Client, error) {
 			return nil, fmt.Errorf("the address %q is none; it is such as https://registry:8081", u.Redacted())
 		}
 		b := base{user: o.User, password: o.Password, signed: o.User != ""}
-		if u.User != nil && !b.signed && o.Token == "" {
+		if u.User != nil && !b.signed && o.Token == nil {
 			b.user, b.signed = u.User.Username(), true
 			b.password, _ = u.User.Password()
 		}
@@ -95,7 +99,7 @@ func (e *Error) Error() string {
 	case e.Status == 0:
 		return fmt.Sprintf("%s: no answer of the schema registry at %s: %v", e.What, e.Where, e.Err)
 	case e.Status == http.StatusUnauthorized || e.Status == http.StatusForbidden:
-		return fmt.Sprintf("%s: the schema registry at %s refuses the sign-in (status %d: %s); check basic.auth.user.info or bearer.auth.token", e.What, e.Where, e.Status, e.Message)
+		return fmt.Sprintf("%s: the schema registry at %s refuses the sign-in (status %d: %s); check the settings of basic.auth or bearer.auth", e.What, e.Where, e.Status, e.Message)
 	}
 	return fmt.Sprintf("%s: the schema registry at %s answers %d (code %d): %s", e.What, e.Where, e.Status, e.Code, e.Message)
 }
@@ -118,7 +122,7 @@ func (c *Client) ask(ctx context.Context, what, method, path string, body, out a
 			return fmt.Errorf("%s: %w", what, err)
 		}
 	}
-	wait := c.o.Wait
+	wait := min(c.o.Wait, c.o.MostWait)
 	for try := 0; ; try++ {
 		var last *Error
 		for _, b := range c.bases {
@@ -170,8 +174,12 @@ func (c *Client) once(ctx context.Context, b base, what, method, path string, bo
 		req.Header.Set(k, v)
 	}
 	switch {
-	case c.o.Token != "":
-		req.Header.Set("Authorization", "Bearer "+c.o.Token)
+	case c.o.Token != nil:
+		token, err := c.o.Token(ctx)
+		if err != nil {
+			return fail(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
 	case b.signed:
 		req.SetBasicAuth(b.user, b.password)
 	}
@@ -238,6 +246,8 @@ type Known struct {
 	Version int32  `json:"version"`
 	ID      int32  `json:"id"`
 	GUID    string `json:"guid"`
+
+	Rules *registry.RuleSet `json:"ruleSet"`
 }
 
 // Use is a version that has a schema.
@@ -277,6 +287,18 @@ func (c *Client) Lookup(ctx context.Context, subject string, s Schema, normalize
 func (c *Client) Latest(ctx context.Context, subject string) (Known, error) {
 	var k Known
 	err := c.ask(ctx, fmt.Sprintf("get the latest version of %q", subject), http.MethodGet, "/subjects/"+escape(subject)+"/versions/latest", nil, &k)
+	return k, err
+}
+
+// LatestWith is the newest of a subject's versions whose metadata have these properties.
+func (c *Client) LatestWith(ctx context.Context, subject string, properties map[string]string) (Known, error) {
+	q := url.Values{}
+	for _, key := range slices.Sorted(maps.Keys(properties)) { // keys and values are paired by their order
+		q.Add("key", key)
+		q.Add("value", properties[key])
+	}
+	var k Known
+	err := c.ask(ctx, fmt.Sprintf("get the latest version of %q with the metadata %s", subject, q.Encode()), http.MethodGet, "/subjects/"+escape(subject)+"/metadata?"+q.Encode(), nil, &k)
 	return k, err
 }
 
