@@ -108,7 +108,7 @@ func url(v config.Values) string {
 
 // crossRules are the rules that bind several keys.
 func crossRules(v config.Values) []*config.Error {
-	errs := warehouse.Check(v, 0)
+	errs := warehouse.Check(v, warehouse.Options{})
 	switch a, b := hdfsURL.Get(v), storeURL.Get(v); {
 	case a == "" && b == "" && confDir.Get(v) == "":
 		errs = append(errs, hdfsURL.Errorf(v, "one of %s and %s is needed, or %s whose core-site.xml has fs.defaultFS", hdfsURL.Name, storeURL.Name, confDir.Name))

@@ -136,7 +136,7 @@ func newTask(cc connectors.Context, v config.Values) (connectors.SinkTask, error
 	}
 	out := &task{cc: cc}
 	var err error
-	out.Task, err = warehouse.NewTask(cc, v, 0, func(context.Context) (warehouse.Target, error) {
+	out.Task, err = warehouse.NewTask(cc, v, warehouse.Options{}, func(context.Context) (warehouse.Target, error) {
 		t, wrong := newTarget(cc, v)
 		if wrong != nil {
 			return nil, connectors.BadConfig(wrong)

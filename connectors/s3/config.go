@@ -15,8 +15,11 @@ import (
 )
 
 const (
-	groupS3    = "S3"
-	groupProxy = "Proxy"
+	groupS3     = "S3"
+	groupProxy  = "Proxy"
+	groupBeside = "Keys and headers"
+
+	avroFormat = "io.confluent.connect.s3.format.avro.AvroFormat"
 )
 
 var (
@@ -91,17 +94,24 @@ var (
 			return nil
 		},
 		Doc: "Where files go; always S3 here."}
-	storeKeys = config.Key[bool]{Name: "store.kafka.keys", Importance: config.Low, Group: groupS3, Check: notYet,
-		Doc: "Whether keys are stored beside the values; not supported yet."}
-	storeHeaders = config.Key[bool]{Name: "store.kafka.headers", Importance: config.Low, Group: groupS3, Check: notYet,
-		Doc: "Whether headers are stored beside the values; not supported yet."}
-	affix = config.Key[string]{Name: "s3.schema.partition.affix.type", Default: "NONE", Importance: config.Low, Group: groupS3, Check: func(s string) error {
-		if !strings.EqualFold(s, "NONE") {
-			return errors.New("a schema's name in the folder is not supported yet; set NONE or remove the key")
-		}
-		return nil
-	},
-		Doc: "Whether the schema's name stands in the folder; not supported yet."}
+	storeKeys = config.Key[bool]{Name: "store.kafka.keys", Importance: config.Low, Group: groupBeside,
+		Doc: "Whether keys are stored beside the values, in objects whose names end with .keys and the format's end. A record without a key is then an error of the record."}
+	storeHeaders = config.Key[bool]{Name: "store.kafka.headers", Importance: config.Low, Group: groupBeside,
+		Doc: "Whether headers are stored beside the values, their values as texts, in objects whose names end with .headers and the format's end."}
+	keysFormat = config.Key[config.Class]{Name: "keys.format.class", Default: avroFormat, Importance: config.Low, Group: groupBeside, Check: warehouse.FormatClass,
+		Doc: "What the objects of keys are; see format.class. In ParquetFormat a key is the field key of a struct."}
+	headersFormat = config.Key[config.Class]{Name: "headers.format.class", Default: avroFormat, Importance: config.Low, Group: groupBeside, Check: warehouse.FormatClass,
+		Doc: "What the objects of headers are: a list of key and value for each record. In ParquetFormat the list is the field headers of a struct."}
+	onNull = func() config.Key[string] {
+		k := warehouse.NullValues
+		k.Check = config.OneOf("fail", "ignore", "write")
+		k.Doc = "What a null value means: ignore it, fail (the record goes to the dead-letter topic, if there is one), or write its key (with store.kafka.keys) into the folder of tombstone.encoded.partition."
+		return k
+	}()
+	tombstones = config.Key[string]{Name: "tombstone.encoded.partition", Default: "tombstone", Importance: config.Low, Group: groupBeside, Check: warehouse.Folder,
+		Doc: "Folder below the topic's of the keys of null values, with behavior.on.null.values=write."}
+	affix = config.Key[string]{Name: "s3.schema.partition.affix.type", Default: "NONE", Importance: config.Low, Group: groupS3, Check: config.OneOf("NONE", "PREFIX", "SUFFIX"),
+		Doc: "Whether the name of the value's schema is a folder (schema_name=…) before (PREFIX) or behind (SUFFIX) those of the partitioner."}
 )
 
 const (
@@ -112,23 +122,13 @@ const (
 
 var settings = config.Define(bucketName, region, storeURL, pathStyle, wanMode, accessKey, secretKey, credentialsClass, roleARN, roleSession, roleExternal, stsRegion,
 	partSize, partRetries, retryBackoff, acl, sse, sseKey, kmsKey, compression, compressionLevel, tagging, tagPairs, conditional,
-	proxyURL, proxyUser, proxyPassword, storageClass, storeKeys, storeHeaders, affix).Merge(warehouse.Settings).Ignoring(map[string]string{
+	proxyURL, proxyUser, proxyPassword, storageClass, storeKeys, storeHeaders, keysFormat, headersFormat, tombstones, affix).Merge(warehouse.Settings).Replacing(onNull).Ignoring(map[string]string{
 	"s3.http.send.expect.continue":        "a request's body is sent at once",
 	"s3.send.digest":                      "each request carries a CRC32 of its body",
 	"s3.object.behavior.on.tagging.error": "tags are part of the request that makes an object visible",
-	"keys.format.class":                   "keys are not stored",
-	"headers.format.class":                "headers are not stored",
 	"report.null.values.to.dlq":           "a null value that fails is reported always, and one that is ignored never",
-	"tombstone.encoded.partition":         "null values are ignored or fail",
 	"s3.aws.secret.access.key":            "see aws.secret.access.key",
 })
-
-func notYet(yes bool) error {
-	if yes {
-		return errors.New("it is not supported yet; set false or remove the key")
-	}
-	return nil
-}
 
 func httpURL(s string) error {
 	if s == "" {
@@ -196,9 +196,27 @@ func gzipLevel(v config.Values) int {
 	return -1
 }
 
+// files are the options of the engine of files.
+func files(v config.Values) warehouse.Options {
+	o := warehouse.Options{Gzip: gzipLevel(v)}
+	if storeKeys.Get(v) {
+		o.Keys = keysFormat.Get(v)
+	}
+	if storeHeaders.Get(v) {
+		o.Headers = headersFormat.Get(v)
+	}
+	if strings.EqualFold(onNull.Get(v), "write") {
+		o.Tombstones = tombstones.Get(v)
+	}
+	if a := strings.ToUpper(affix.Get(v)); a != "NONE" {
+		o.SchemaFolder = a
+	}
+	return o
+}
+
 // crossRules are the rules that bind several keys.
 func crossRules(v config.Values) []*config.Error {
-	errs := warehouse.Check(v, gzipLevel(v))
+	errs := warehouse.Check(v, files(v))
 	errs = append(errs, config.Login(v, accessKey, secretKey)...)
 	errs = append(errs, config.Login(v, proxyUser, proxyPassword)...)
 	if string(credentialsClass.Get(v)) == assumeRole && roleARN.Get(v) == "" {
@@ -215,6 +233,12 @@ func crossRules(v config.Values) []*config.Error {
 	}
 	if len(tagPairs.Get(v)) > 0 && !tagging.Get(v) {
 		errs = append(errs, tagging.Errorf(v, "%s is set; set true, or remove it", tagPairs.Name))
+	}
+	if strings.EqualFold(onNull.Get(v), "write") && !storeKeys.Get(v) {
+		errs = append(errs, onNull.Errorf(v, "of a null value its key is written; set %s=true, or ignore such values", storeKeys.Name))
+	}
+	if storeHeaders.Get(v) && strings.HasSuffix(string(headersFormat.Get(v)), "ByteArrayFormat") {
+		errs = append(errs, headersFormat.Errorf(v, "headers are no bytes; set JsonFormat, AvroFormat or ParquetFormat"))
 	}
 	if storeURL.Get(v) != "" && wanMode.Get(v) {
 		errs = append(errs, wanMode.Errorf(v, "only Amazon has an accelerated endpoint, and %s is set", storeURL.Name))

@@ -102,7 +102,7 @@ func newTask(cc connectors.Context, v config.Values) (connectors.SinkTask, error
 	}
 	out := &task{v: v}
 	var err error
-	out.Task, err = warehouse.NewTask(cc, v, gzipLevel(v), func(ctx context.Context) (warehouse.Target, error) {
+	out.Task, err = warehouse.NewTask(cc, v, files(v), func(ctx context.Context) (warehouse.Target, error) {
 		t, err := newTarget(ctx, cc, v)
 		if err != nil {
 			return nil, err

@@ -90,7 +90,7 @@ func (f *container) header(s *avro.Schema) []byte {
 	return append(b, 0)
 }
 
-func (f *container) finish(o *openFile) func(io.Writer) error {
+func (f *container) finish(o *body) func(io.Writer) error {
 	e, err := f.encoders.Get(o.schema, f.compile)
 	if err != nil {
 		return func(io.Writer) error { return err }

@@ -22,36 +22,45 @@ type File struct {
 // NameWithEnd is Name with the offset of the last record behind that of the first one.
 func (f *File) NameWithEnd() string { return strings.TrimSuffix(f.Name, f.ext) + f.end + f.ext }
 
-// openFile is a file that takes records.
+// openFile is a file that takes records, with those beside it.
 type openFile struct {
-	content
 	topic       string // as transforms have left it
 	folder      string
-	schema      *schema.Schema // of the first record, or what the others are turned into
 	first, last int64
 	records     int64
+	size        int64 // of all bodies
+	bodies      []*body
+}
+
+// A body is what a file holds of a view.
+type body struct {
+	content
+	view        *view
+	schema      *schema.Schema // of the first record, or what the others are turned into
+	first       int64
 	largest     int   // bytes of the largest record
 	cuts        []cut // blocks of the content
 	projections map[*schema.Schema]*schema.Projection
 }
 
 // A fileKey tells a part's open files apart.
-type fileKey struct{ topic, folder string }
+type fileKey struct {
+	topic, folder string
+	tombstones    bool
+}
 
-// A cut is a part of a file's content that holds whole records.
+// A cut is a part of a body's content that holds whole records.
 type cut struct{ records, bytes int64 }
 
 // add appends a record's bytes.
-func (o *openFile) add(b []byte, offset int64) error {
+func (o *body) add(b []byte, offset int64) error {
 	if _, err := o.Write(b); err != nil {
 		return err
 	}
-	if o.records == 0 {
+	o.largest = max(o.largest, len(b))
+	if len(o.cuts) == 0 {
 		o.first = offset
 	}
-	o.last = offset
-	o.records++
-	o.largest = max(o.largest, len(b))
 	if n := len(o.cuts); n == 0 || o.cuts[n-1].bytes >= blockBytes {
 		o.cuts = append(o.cuts, cut{})
 	}
@@ -60,13 +69,20 @@ func (o *openFile) add(b []byte, offset int64) error {
 	return nil
 }
 
+// release gives back what the bodies hold.
+func (o *openFile) release() {
+	for _, b := range o.bodies {
+		b.release()
+	}
+}
+
 // part is a partition of a topic that the task has. Its fields belong to the task's goroutine, those below mu to Task.mu.
 type part struct {
 	tp      connectors.TopicPartition
 	open    map[fileKey]*openFile
 	base    int64  // time of the first record in the open files
 	latest  int64  // time of the newest one
-	current string // folder by time of the newest one
+	current string // folder by time of the newest one; empty: of none yet
 	next    int64  // behind the last record that was taken
 	began   int64  // when the first open file was made, for the schedule
 
@@ -81,8 +97,8 @@ type part struct {
 type group struct {
 	part   *part
 	files  []*openFile
-	finish []func(io.Writer) error
-	end    int64 // offset behind the last record
+	finish [][]func(io.Writer) error // of each file's bodies
+	end    int64                     // offset behind the last record
 }
 
 // release gives back what the group's files hold.

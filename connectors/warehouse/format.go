@@ -20,7 +20,7 @@ type format interface {
 	// append appends a record, whose value is of schema s. An error is a data error of the record; then nothing is appended.
 	append(dst []byte, s *schema.Schema, v schema.Value) ([]byte, error)
 	// finish writes what makes a file of its records; nil where they are one already.
-	finish(f *openFile) func(w io.Writer) error
+	finish(f *body) func(w io.Writer) error
 }
 
 // jsonLines are values as JSON without their schemas, one in a line.
@@ -51,7 +51,7 @@ func (f *jsonLines) append(dst []byte, s *schema.Schema, v schema.Value) ([]byte
 	return append(out, '\n'), nil
 }
 
-func (f *jsonLines) finish(o *openFile) func(io.Writer) error { return finishGzip(o, f.gzip) }
+func (f *jsonLines) finish(o *body) func(io.Writer) error { return finishGzip(o, f.gzip) }
 
 // rawBytes are values that are bytes, each with a separator behind it.
 type rawBytes struct {
@@ -73,9 +73,9 @@ func (f *rawBytes) append(dst []byte, _ *schema.Schema, v schema.Value) ([]byte,
 	return append(dst, f.separator...), nil
 }
 
-func (f *rawBytes) finish(o *openFile) func(io.Writer) error { return finishGzip(o, f.gzip) }
+func (f *rawBytes) finish(o *body) func(io.Writer) error { return finishGzip(o, f.gzip) }
 
-func finishGzip(o *openFile, level int) func(io.Writer) error {
+func finishGzip(o *body, level int) func(io.Writer) error {
 	if level == 0 {
 		return nil
 	}

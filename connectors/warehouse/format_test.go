@@ -177,7 +177,7 @@ func TestTextFiles(t *testing.T) {
 func TestTextFilesCompressed(t *testing.T) {
 	f := newFolders()
 	v, _ := Settings.Parse(conf("flush.size", "3"))
-	task, err := NewTask(connectors.Context{Log: slog.New(slog.DiscardHandler)}, v, 6, func(context.Context) (Target, error) { return f, nil })
+	task, err := NewTask(connectors.Context{Log: slog.New(slog.DiscardHandler)}, v, Options{Gzip: 6}, func(context.Context) (Target, error) { return f, nil })
 	if err != nil {
 		t.Fatal(err)
 	}

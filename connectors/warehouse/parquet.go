@@ -57,7 +57,7 @@ func fitsParquet(t *avro.Type) error {
 
 func (f *parquetFiles) ext() string { return f.codec.ext + ".parquet" }
 
-func (f *parquetFiles) finish(o *openFile) func(io.Writer) error {
+func (f *parquetFiles) finish(o *body) func(io.Writer) error {
 	e, err := f.encoders.Get(o.schema, f.compile)
 	if err != nil {
 		return func(io.Writer) error { return err }
@@ -92,7 +92,7 @@ type shredder struct {
 var errTornRow = errors.New("what was kept of a record cannot be read")
 
 // all writes the records of a file.
-func (s *shredder) all(o *openFile, root *shape, out *parquet.Writer) (err error) {
+func (s *shredder) all(o *body, root *shape, out *parquet.Writer) (err error) {
 	var raw []byte
 	at, group := int64(0), int64(0)
 	writers := out.ColumnWriters()

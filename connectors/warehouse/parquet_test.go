@@ -18,7 +18,7 @@ func parquetOf(t *testing.T, groupBytes int64, records []schema.Record) (*parque
 	t.Helper()
 	f := newFolders()
 	run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, conf("format.class", "ParquetFormat", "flush.size", fmt.Sprint(len(records))), true, topic)
-	run.Task.(*Task).format.(*parquetFiles).groupBytes = groupBytes
+	run.Task.(*Task).views[0].format.(*parquetFiles).groupBytes = groupBytes
 	run.Put(records)
 	if err := run.TryFlush(); err != nil {
 		t.Fatal(err)

@@ -54,6 +54,8 @@ type Partitioner struct {
 	when   extractor
 	wall   bool
 
+	schemaFolder string // see Options
+
 	buf   []byte
 	known map[string]string // paths, so that each is made once
 	last  struct {          // of the path format
@@ -146,12 +148,15 @@ func (p *Partitioner) Place(r *schema.Record, now time.Time) (path string, ms in
 	}
 	b := p.buf[:0]
 	defer func() { p.buf = b[:0] }()
-	for i, f := range p.fields {
+	if p.schemaFolder == "PREFIX" {
+		b = appendSchemaFolder(b, r)
+	}
+	for _, f := range p.fields {
 		v, _, err := f.find(r)
 		if err != nil {
 			return "", 0, err
 		}
-		if i > 0 {
+		if len(b) > 0 {
 			b = append(b, '/')
 		}
 		b = append(appendEscaped(b, f.text), '=')
@@ -166,7 +171,13 @@ func (p *Partitioner) Place(r *schema.Record, now time.Time) (path string, ms in
 		}
 		b = append(b, p.timeText(ms)...)
 	case len(p.fields) == 0:
+		if len(b) > 0 {
+			b = append(b, '/')
+		}
 		b = strconv.AppendInt(append(b, "partition="...), int64(origin(r)), 10)
+	}
+	if p.schemaFolder == "SUFFIX" {
+		b = appendSchemaFolder(append(b, '/'), r)
 	}
 	if path, ok := p.known[string(b)]; ok {
 		return path, ms, nil
@@ -180,6 +191,23 @@ func (p *Partitioner) Place(r *schema.Record, now time.Time) (path string, ms in
 	}
 	p.known[path] = path
 	return path, ms, nil
+}
+
+// appendSchemaFolder appends the name of the schema of a record's value as a folder.
+func appendSchemaFolder(b []byte, r *schema.Record) []byte {
+	b = append(b, "schema_name="...)
+	if s := schemaOf(r); s != nil && s.Name() != "" {
+		return appendEscaped(b, s.Name())
+	}
+	return append(b, nullText...)
+}
+
+// nullTime is the time in milliseconds of a record whose value, which may tell it, is null: then it is that of the log.
+func (p *Partitioner) nullTime(r *schema.Record, now time.Time) int64 {
+	if ms, err := p.when(r, now); err == nil {
+		return ms
+	}
+	return r.Timestamp
 }
 
 // TimeFolder is the part of the last record's folder that its time made; empty without folders by time.

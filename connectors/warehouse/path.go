@@ -1,6 +1,7 @@
 package warehouse
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -46,6 +47,14 @@ func checkSegments(path string) error {
 		case part == "", part == ".", part == "..":
 			return &schema.DataError{Reason: fmt.Sprintf("the partition %q has %q for a folder's name", path, part)}
 		}
+	}
+	return nil
+}
+
+// Folder checks a folder's name that a setting gives.
+func Folder(name string) error {
+	if err := checkSegments(name); err != nil || strings.Contains(name, "\\") {
+		return errors.New("it is no folder's name: one or more parts with a / between them, none of them empty, . or .. and none longer than 255 bytes")
 	}
 	return nil
 }

@@ -54,11 +54,12 @@ var (
 			return nil
 		},
 		Doc: "What parts topic, partition and offset in names of files."}
-	onNull = config.Key[string]{Name: "behavior.on.null.values", Default: "fail", Importance: config.Low, Group: groupFiles, Check: config.OneOf("fail", "ignore"),
+	// NullValues is replaced by stores that have another choice.
+	NullValues = config.Key[string]{Name: "behavior.on.null.values", Default: "fail", Importance: config.Low, Group: groupFiles, Check: config.OneOf("fail", "ignore"),
 		Doc: "What a null value means: ignore it, or fail (the record goes to the dead-letter topic, if there is one)."}
 
 	formatClass = config.Key[config.Class]{Name: "format.class", Required: true, Importance: config.High, Group: groupFormats,
-		Check: func(c config.Class) error { _, err := formatKind(string(c)); return err },
+		Check: FormatClass,
 		Doc:   "What files are: JsonFormat (a value in a line), ByteArrayFormat (bytes as they are), AvroFormat (Avro's object container) or ParquetFormat."}
 	jsonDecimal = config.Key[string]{Name: "json.decimal.format", Default: "BASE64", Importance: config.Low, Group: groupFormats, Check: config.OneOf("BASE64", "NUMERIC"),
 		Doc: "How JsonFormat writes decimals: BASE64 (the unscaled bytes) or NUMERIC (a number)."}
@@ -87,7 +88,7 @@ var (
 )
 
 // Settings are the settings that NewTask reads, those of partitioners among them.
-var Settings = config.Define(flushSize, rotateInterval, rotateSchedule, rotateOnChange, rotateBytes, maxOpen, compatibility, topicsDir, padWidth, dirDelim, fileDelim, onNull,
+var Settings = config.Define(flushSize, rotateInterval, rotateSchedule, rotateOnChange, rotateBytes, maxOpen, compatibility, topicsDir, padWidth, dirDelim, fileDelim, NullValues,
 	formatClass, jsonDecimal, bytesExt, bytesSeparator, avroCodec, parquetCodecName, avroEnhanced, avroMeta, avroMapKeys, cacheSize).Merge(PartitionerSettings).Ignoring(map[string]string{
 	"shutdown.timeout.ms":   "a task that is stopped leaves its open files, whose records are read again",
 	"schema.cache.size":     "see schemas.cache.config",
@@ -112,6 +113,12 @@ func positiveOrOff(d time.Duration) error {
 	return nil
 }
 
+// FormatClass checks a key of a further format's class.
+func FormatClass(c config.Class) error {
+	_, err := formatKind(string(c))
+	return err
+}
+
 // formatKind is Json, ByteArray, Avro or Parquet.
 func formatKind(class string) (string, error) {
 	switch kind := classKind(class, "Format"); kind {
@@ -121,9 +128,9 @@ func formatKind(class string) (string, error) {
 	return "", errors.New("there is no such format; there are JsonFormat, ByteArrayFormat, AvroFormat and ParquetFormat (Java classes cannot be loaded)")
 }
 
-// newFormat makes the format of the settings. gzip compresses JSON and bytes as a whole, at that level; 0 does not.
-func newFormat(v config.Values, gzip int) (format, *config.Error) {
-	kind, err := formatKind(string(formatClass.Get(v)))
+// newFormat makes a format by the settings. gzip compresses JSON and bytes as a whole, at that level; 0 does not.
+func newFormat(v config.Values, class config.Class, gzip int) (format, *config.Error) {
+	kind, err := formatKind(string(class))
 	if err != nil {
 		return nil, formatClass.Errorf(v, "%v", err)
 	}
@@ -159,21 +166,21 @@ type set struct {
 	interval, schedule   int64 // milliseconds; negative: never
 	onChange, ignoreNull bool
 	bytes                int64
-	dir, delim, ext      string
+	dir, delim           string
 	pad                  int
 	compatibility        string
 	zone                 *time.Location
 }
 
-func newSet(v config.Values, p *Partitioner, f format) set {
+func newSet(v config.Values, p *Partitioner) set {
 	return set{flushSize: int(flushSize.Get(v)), maxOpen: int(maxOpen.Get(v)), interval: rotateInterval.Get(v).Milliseconds(), schedule: rotateSchedule.Get(v).Milliseconds(),
-		onChange: rotateOnChange.Get(v), ignoreNull: strings.EqualFold(onNull.Get(v), "ignore"), bytes: rotateBytes.Get(v), dir: strings.Trim(topicsDir.Get(v), "/"),
-		delim: fileDelim.Get(v), ext: f.ext(), pad: int(padWidth.Get(v)), compatibility: strings.ToUpper(compatibility.Get(v)), zone: p.Zone()}
+		onChange: rotateOnChange.Get(v), ignoreNull: strings.EqualFold(NullValues.Get(v), "ignore"), bytes: rotateBytes.Get(v), dir: strings.Trim(topicsDir.Get(v), "/"),
+		delim: fileDelim.Get(v), pad: int(padWidth.Get(v)), compatibility: strings.ToUpper(compatibility.Get(v)), zone: p.Zone()}
 }
 
-// name is the name of the file of records of a topic's partition from an offset on.
+// name is the name of the file of records of a topic's partition from an offset on, but for its end.
 func (s *set) name(topic string, partition int32, folder string, first int64) string {
-	return fmt.Sprintf("%s/%s/%s%0*d%s", s.folder(topic), folder, s.base(topic, partition), s.pad, first, s.ext)
+	return fmt.Sprintf("%s/%s/%s%0*d", s.folder(topic), folder, s.base(topic, partition), s.pad, first)
 }
 
 func (s *set) folder(topic string) string {
@@ -187,23 +194,26 @@ func (s *set) base(topic string, partition int32) string {
 	return topic + s.delim + strconv.Itoa(int(partition)) + s.delim
 }
 
-// Check returns what is wrong with settings that each by itself are right. gzip as in NewTask.
-func Check(v config.Values, gzip int) []*config.Error {
-	_, _, errs := build(v, gzip)
+// Check returns what is wrong with settings that each by itself are right.
+func Check(v config.Values, o Options) []*config.Error {
+	_, _, errs := build(v, o)
 	return errs
 }
 
 // build makes what the settings describe.
-func build(v config.Values, gzip int) (*Partitioner, format, []*config.Error) {
+func build(v config.Values, o Options) (*Partitioner, []*view, []*config.Error) {
 	p, errs := NewPartitioner(v)
-	f, err := newFormat(v, gzip)
+	views, err := newViews(v, o)
 	if err != nil {
 		errs = append(errs, err)
 	}
 	if rotateSchedule.Get(v) > 0 && timezoneKey.Get(v) == "" {
 		errs = append(errs, timezoneKey.Errorf(v, "%s counts from midnight there; give UTC, or a zone such as Europe/Berlin", rotateSchedule.Name))
 	}
-	return p, f, errs
+	if p != nil {
+		p.schemaFolder = o.SchemaFolder
+	}
+	return p, views, errs
 }
 
 // Deterministic reports whether the files of settings follow from the records alone: what is written again after a failure has

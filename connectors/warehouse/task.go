@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime/debug"
 	"slices"
@@ -42,12 +43,14 @@ type Task struct {
 	lg      *slog.Logger
 	set     set
 	parter  *Partitioner
-	format  format
+	views   []*view
+	nulls   string // the folder of null values; see Options
 	connect func(ctx context.Context) (Target, error)
 
 	target Target // nil while no partition is open
 	spool  *spool
 	buf    []byte
+	rows   []encoded
 	stop   context.CancelFunc
 	work   sync.WaitGroup
 	now    func() time.Time
@@ -64,14 +67,13 @@ type Task struct {
 	kick   chan struct{} // a group is through, or failed
 }
 
-// NewTask makes a task. gzip is the level by which JSON and bytes are compressed as a whole, 0 for not at all; connect
-// reaches the target, when the first partition is opened.
-func NewTask(cc connectors.Context, v config.Values, gzip int, connect func(ctx context.Context) (Target, error)) (*Task, error) {
-	p, f, errs := build(v, gzip)
+// NewTask makes a task. connect reaches the target, when the first partition is opened.
+func NewTask(cc connectors.Context, v config.Values, o Options, connect func(ctx context.Context) (Target, error)) (*Task, error) {
+	p, views, errs := build(v, o)
 	if len(errs) > 0 {
 		return nil, connectors.BadConfig(errs[0])
 	}
-	t := &Task{cc: cc, lg: cc.Log, set: newSet(v, p, f), parter: p, format: f, connect: connect, now: time.Now, parts: map[connectors.TopicPartition]*part{}}
+	t := &Task{cc: cc, lg: cc.Log, set: newSet(v, p), parter: p, views: views, rows: make([]encoded, len(views)), nulls: o.Tombstones, connect: connect, now: time.Now, parts: map[connectors.TopicPartition]*part{}}
 	t.cond = sync.NewCond(&t.mu)
 	return t, nil
 }
@@ -220,56 +222,46 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 		return err
 	}
 	offset := r.Origin.Offset
-	if r.Value.IsNull() {
-		if !t.set.ignoreNull {
-			return t.bad(ctx, p, r, connectors.Failed(&nullValue, nil, fmt.Sprintf("the record at %s has a null value", where(r)), ""))
-		}
-		p.next = offset + 1
-		return nil
-	}
-	place, ms, err := t.parter.Place(r, now)
-	if err != nil {
-		return t.bad(ctx, p, r, noFile(r, err))
-	}
-	key, s := fileKey{r.Topic, place}, schemaOf(r)
-	turn := t.turns(p, key, ms, s)
-	if turn || p.open[key] == nil { // it is a file's first
-		if err := checkName(t.set.name(r.Topic, p.tp.Partition, place, offset)); err != nil {
+	key := fileKey{topic: r.Topic, folder: t.nulls, tombstones: r.Value.IsNull()}
+	var ms int64
+	var err error
+	switch {
+	case !key.tombstones:
+		if key.folder, ms, err = t.parter.Place(r, now); err != nil {
 			return t.bad(ctx, p, r, noFile(r, err))
 		}
+	case t.nulls != "":
+		ms = t.parter.nullTime(r, now)
+	case t.set.ignoreNull:
+		p.next = offset + 1
+		return nil
+	default:
+		return t.bad(ctx, p, r, connectors.Failed(&nullValue, nil, fmt.Sprintf("the record at %s has a null value", where(r)), ""))
+	}
+	turn, err := t.encode(p, key, ms, r)
+	if err != nil {
+		return t.bad(ctx, p, r, noFile(r, err))
 	}
 	if turn {
 		t.seal(p)
 	}
 	f := p.open[key]
-	into := s
-	if f != nil && t.format.oneSchema() {
-		into = f.schema
-	}
-	v := r.Value
-	if f != nil && into != s {
-		if v, err = f.project(s, r.Value); err != nil {
-			return t.bad(ctx, p, r, noFile(r, err))
-		}
-	}
-	if t.buf, err = t.format.append(t.buf[:0], into, v); err != nil {
-		return t.bad(ctx, p, r, noFile(r, err))
-	}
 	if f == nil {
-		f = &openFile{content: content{s: t.spool}, topic: r.Topic, folder: place, schema: s}
+		f = t.newFile(key, offset)
 	}
-	if err := f.add(t.buf, offset); err != nil {
+	if err := t.add(f, offset); err != nil {
 		return err
 	}
 	if cap(t.buf) > 1<<20 {
 		t.buf = nil
 	}
 	if len(p.open) == 0 {
-		p.base, p.latest, p.began = ms, ms, now.UnixMilli()
-		p.current = t.parter.TimeFolder()
-	} else if ms >= p.latest {
-		p.latest, p.current = ms, t.parter.TimeFolder()
+		p.base, p.latest, p.began, p.current = ms, ms, now.UnixMilli(), ""
 	}
+	if !key.tombstones && (ms >= p.latest || p.current == "") {
+		p.current = t.parter.TimeFolder()
+	}
+	p.latest = max(p.latest, ms)
 	p.open[key] = f
 	p.next = offset + 1
 	if f.records >= int64(t.set.flushSize) || t.set.bytes > 0 && f.size >= t.set.bytes || t.set.maxOpen > 0 && len(p.open) >= t.set.maxOpen {
@@ -278,8 +270,90 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 	return nil
 }
 
-// turns reports whether the open files are finished before a record of that folder, time and schema.
-func (t *Task) turns(p *part, key fileKey, ms int64, s *schema.Schema) bool {
+// encode turns a record into what the views' files get of it. turn says that the open files are finished before. An error is a data
+// error of the record.
+func (t *Task) encode(p *part, key fileKey, ms int64, r *schema.Record) (turn bool, err error) {
+	var parts [3]schema.Value
+	for i, view := range t.shown(key) {
+		s, v, err := view.of(r)
+		if err != nil {
+			return false, err
+		}
+		parts[i], t.rows[i].schema = v, s
+	}
+	f := p.open[key]
+	turn = t.turns(p, f, key, ms)
+	if turn || f == nil { // it is a file's first
+		if err := t.checkName(p, key, r.Origin.Offset); err != nil {
+			return false, err
+		}
+		f = nil
+	}
+	t.buf = t.buf[:0]
+	for i, view := range t.shown(key) {
+		s, v := t.rows[i].schema, parts[i]
+		if f != nil && view.format.oneSchema() && f.bodies[i].schema != s {
+			if v, err = f.bodies[i].project(s, v); err != nil {
+				return false, err
+			}
+			s = f.bodies[i].schema
+		}
+		from := len(t.buf)
+		if t.buf, err = view.format.append(t.buf, s, v); err != nil {
+			if view.suffix != "" {
+				err = fmt.Errorf("its %s: %w", view.part, err)
+			}
+			return false, err
+		}
+		t.rows[i].from, t.rows[i].to = from, len(t.buf)
+	}
+	return turn, nil
+}
+
+// shown are the views that a file has: without its value for null values.
+func (t *Task) shown(key fileKey) []*view {
+	if key.tombstones {
+		return t.views[1:]
+	}
+	return t.views
+}
+
+func (t *Task) newFile(key fileKey, first int64) *openFile {
+	f := &openFile{topic: key.topic, folder: key.folder, first: first}
+	for i, view := range t.shown(key) {
+		f.bodies = append(f.bodies, &body{content: content{s: t.spool}, view: view, schema: t.rows[i].schema})
+	}
+	return f
+}
+
+// add appends the rows of a record to a file. After an error the file is of no use, and the task has failed: what is beside each other
+// would not belong together.
+func (t *Task) add(f *openFile, offset int64) error {
+	for i, b := range f.bodies {
+		if err := b.add(t.buf[t.rows[i].from:t.rows[i].to], offset); err != nil {
+			t.mu.Lock()
+			defer t.mu.Unlock()
+			t.failed = err
+			return err
+		}
+	}
+	f.last, f.records, f.size = offset, f.records+1, f.size+int64(len(t.buf))
+	return nil
+}
+
+// checkName returns why the names of a file cannot be so.
+func (t *Task) checkName(p *part, key fileKey, first int64) error {
+	name := t.set.name(key.topic, p.tp.Partition, key.folder, first)
+	for _, view := range t.shown(key) {
+		if err := checkName(name + view.ext()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turns reports whether the open files are finished before a record of that folder, time and schemas (in t.rows).
+func (t *Task) turns(p *part, f *openFile, key fileKey, ms int64) bool {
 	if len(p.open) == 0 {
 		return false
 	}
@@ -287,30 +361,34 @@ func (t *Task) turns(p *part, key fileKey, ms int64, s *schema.Schema) bool {
 		if ms-p.base >= t.set.interval {
 			return true
 		}
-		if t.set.onChange && ms >= p.latest && t.parter.TimeFolder() != p.current {
+		if t.set.onChange && !key.tombstones && p.current != "" && ms >= p.latest && t.parter.TimeFolder() != p.current {
 			return true
 		}
 	}
-	f := p.open[key]
-	if f == nil || !t.format.oneSchema() {
+	if f == nil {
 		return false
 	}
-	return t.changes(f, s)
+	for i, b := range f.bodies {
+		if b.view.format.oneSchema() && t.changes(f, b, t.rows[i].schema) {
+			return true
+		}
+	}
+	return false
 }
 
 // changes reports whether a record's schema cannot go into a file.
-func (t *Task) changes(f *openFile, s *schema.Schema) bool {
-	if s == f.schema || s != nil && f.schema != nil && schema.Equal(s, f.schema) {
+func (t *Task) changes(f *openFile, b *body, s *schema.Schema) bool {
+	if s == b.schema || s != nil && b.schema != nil && schema.Equal(s, b.schema) {
 		return false
 	}
-	if s == nil || f.schema == nil || t.set.compatibility == "NONE" {
+	if s == nil || b.schema == nil || t.set.compatibility == "NONE" {
 		if f.records == 1 && !t.warned {
 			t.warned = true
 			t.lg.Warn("records of alternating schemas make a file each; schema.compatibility=BACKWARD turns older ones into the newest schema", "schema", s.String())
 		}
 		return true
 	}
-	has, ok1 := f.schema.Version()
+	has, ok1 := b.schema.Version()
 	comes, ok2 := s.Version()
 	if !ok1 || !ok2 {
 		return true
@@ -322,7 +400,7 @@ func (t *Task) changes(f *openFile, s *schema.Schema) bool {
 }
 
 // project turns a value of a schema into one of the file's.
-func (o *openFile) project(s *schema.Schema, v schema.Value) (schema.Value, error) {
+func (o *body) project(s *schema.Schema, v schema.Value) (schema.Value, error) {
 	p := o.projections[s]
 	if p == nil {
 		if schema.Equal(s, o.schema) {
@@ -357,7 +435,11 @@ func (t *Task) seal(p *part) {
 	}
 	slices.SortFunc(g.files, func(a, b *openFile) int { return int(min(max(a.first-b.first, -1), 1)) })
 	for _, f := range g.files {
-		g.finish = append(g.finish, t.format.finish(f))
+		var finish []func(io.Writer) error
+		for _, b := range f.bodies {
+			finish = append(finish, b.view.format.finish(b))
+		}
+		g.finish = append(g.finish, finish)
 	}
 	clear(p.open)
 	t.mu.Lock()
@@ -491,20 +573,22 @@ func (t *Task) commit(ctx context.Context, g *group) (err error) {
 			t.cc.Moving()
 		}
 	}
-	files := make([]File, len(g.files))
+	var files []File
 	for i, f := range g.files {
-		body := &f.content
-		if finish := g.finish[i]; finish != nil {
-			whole := &content{s: t.spool}
-			defer whole.release()
-			if err := finish(whole); err != nil {
-				return err
+		name := t.set.name(f.topic, g.part.tp.Partition, f.folder, f.first)
+		for j, b := range f.bodies {
+			whole := &b.content
+			if finish := g.finish[i][j]; finish != nil {
+				whole = &content{s: t.spool}
+				defer whole.release()
+				if err := finish(whole); err != nil {
+					return err
+				}
+				moving()
 			}
-			body = whole
-			moving()
+			files = append(files, File{Name: name + b.view.ext(), First: f.first, Last: f.last, Records: f.records, Size: whole.size, Body: whole,
+				end: fmt.Sprintf("%s%0*d", t.set.delim, t.set.pad, f.last), ext: b.view.ext()})
 		}
-		files[i] = File{Name: t.set.name(f.topic, g.part.tp.Partition, f.folder, f.first), First: f.first, Last: f.last, Records: f.records, Size: body.size, Body: body,
-			end: fmt.Sprintf("%s%0*d", t.set.delim, t.set.pad, f.last), ext: t.set.ext}
 	}
 	return t.target.Commit(ctx, g.part.tp, files, moving)
 }

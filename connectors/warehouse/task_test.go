@@ -79,7 +79,7 @@ func sinkPlugin(f *folders) connectors.SinkPlugin {
 	return connectors.SinkPlugin{
 		Info: plugin.Info{Name: "folders", Config: Settings},
 		NewTask: func(cc connectors.Context, v config.Values) (connectors.SinkTask, error) {
-			return NewTask(cc, v, 0, func(context.Context) (Target, error) { return f, nil })
+			return NewTask(cc, v, Options{}, func(context.Context) (Target, error) { return f, nil })
 		},
 	}
 }
@@ -288,7 +288,7 @@ func everyRecord(t *testing.T, seed uint64) {
 		if len(errs) > 0 {
 			fatal("%v", errs)
 		}
-		task, err := NewTask(connectors.Context{Log: slog.New(slog.DiscardHandler), Report: func(_ context.Context, _ schema.Record, cause error) error { return cause }}, v, 0,
+		task, err := NewTask(connectors.Context{Log: slog.New(slog.DiscardHandler), Report: func(_ context.Context, _ schema.Record, cause error) error { return cause }}, v, Options{},
 			func(context.Context) (Target, error) { return f, nil })
 		if err != nil {
 			fatal("%v", err)
@@ -393,7 +393,7 @@ func BenchmarkPut(b *testing.B) {
 			if len(errs) > 0 {
 				b.Fatal(errs)
 			}
-			task, err := NewTask(connectors.Context{Log: slog.New(slog.DiscardHandler)}, v, 0, func(context.Context) (Target, error) { return nowhere{}, nil })
+			task, err := NewTask(connectors.Context{Log: slog.New(slog.DiscardHandler)}, v, Options{}, func(context.Context) (Target, error) { return nowhere{}, nil })
 			if err != nil {
 				b.Fatal(err)
 			}
