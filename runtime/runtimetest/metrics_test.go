@@ -187,6 +187,26 @@ func TestWhatMetricsSay(t *testing.T) {
 	}
 }
 
+// The ends of transactions come with the records, and a consumer of Java's keeps them to itself.
+func TestTheEndsOfTransactionsAreNotCountedAsRecords(t *testing.T) {
+	l := logtest.New(t)
+	source, sink := NewSource(), NewSink()
+	source.Pause.Store(int64(200 * time.Millisecond)) // longer than batches share a transaction
+	h := Worker(t, l, Plugins(t, source.Plugin("Numbers"), sink.Plugin("Memory")), "exactly.once.source.support", "enabled")
+	Create(t, h, "from", "connector.class", "Numbers", "topic", "n", "count", "30", "batch", "10")
+	Until(t, "the source's offset", func() bool { return source.Committed("from", 0) == 30 })
+	if ends := Markers(t, l, "n"); len(ends) < 2 {
+		t.Fatalf("%d transactions: no end of one is certain to be read before the last record", len(ends))
+	}
+	Create(t, h, "to", "connector.class", "Memory", "topics", "n")
+	Until(t, "the sink's offset", func() bool { return committed(t, h, "to", "n", 0) >= 30 })
+	for _, name := range []string{"kafka_consumer_fetch_manager_records_consumed_total", "kafka_connect_sink_task_sink_record_read_total"} {
+		if n, ok := series(scrape(t, h), name); !ok || n != 30 {
+			t.Errorf("%s is %v (there: %v), want 30", name, n, ok)
+		}
+	}
+}
+
 func is(want float64) func(float64) bool     { return func(v float64) bool { return v == want } }
 func above(least float64) func(float64) bool { return func(v float64) bool { return v > least } }
 

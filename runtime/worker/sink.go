@@ -299,10 +299,15 @@ func (t *sinkTask) poll(ctx, hard context.Context) ([]schema.Record, error) {
 	begun := time.Now()
 	fetches := t.client.PollRecords(polling, maxPollRecords)
 	t.troubles = fetches.Errors()
-	t.consumer.poll(begun, fetches.NumRecords())
+	n := 0
+	fetches.EachRecord(func(r *kgo.Record) {
+		if !r.Attrs.IsControl() {
+			n++
+		}
+	})
+	t.consumer.poll(begun, n)
 	t.activity.polled.Store(time.Now().UnixNano())
-	n := fetches.NumRecords()
-	if n == 0 {
+	if fetches.NumRecords() == 0 {
 		return nil, t.settle(hard)
 	}
 	defer t.activity.enter(converting)()
