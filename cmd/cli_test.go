@@ -91,7 +91,7 @@ func (s *shell) steps(steps []step) {
 
 func TestCommandLine(t *testing.T) {
 	// Without the marks of transactions, offsets are numbers of records.
-	r := newRuns(t, "--config", "exactly.once.source.support=disabled")
+	r := newRuns(t, "--config", "exactly.once.source.support=disabled", "--config", "offset.storage.topic=workers-offsets")
 	p := r.start(t)
 	s := &shell{t: t, dir: r.dir, env: []string{"MILLRACE_URL=" + p.api}}
 	s.write("in.txt", "one\ntwo\n")
@@ -196,6 +196,14 @@ func TestCommandLine(t *testing.T) {
 			{args: "topics delete wide", status: 2, err: "add --yes"},
 			{args: "topics delete wide --yes", out: "deleted wide\n"},
 			{args: "topics delete wide --yes", status: 3},
+			{args: "topics create spare", out: "created spare\n"},
+			{args: "topics delete spare connect-configs --yes", status: 2, err: `topic "connect-configs" holds the state of the machinery`},
+			{args: "topics delete connect-status --yes --force connect-configs", status: 2, err: "--force connect-status"},
+			{args: "topics delete workers-offsets --yes", status: 2, err: `topic "workers-offsets" holds the state`}, // this worker's name for it
+			{args: "topics delete spare --yes", out: "deleted spare\n"},
+			{args: "topics list --internal -o name", has: "connect-configs\n"},
+			{args: "topics create connect-offsets", out: "created connect-offsets\n"},
+			{args: "topics delete connect-offsets --force connect-offsets --yes", out: "deleted connect-offsets\n"},
 			{args: "topics list --kafka 127.0.0.1:1 --timeout 5s", status: 5, err: "127.0.0.1:1"},
 			{args: "topics list --kafka nowhere", status: 2, err: "want host:port"},
 		})

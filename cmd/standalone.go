@@ -168,7 +168,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	serving := make(chan error, 1)
 	serveCtx, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg, Metrics: metricsHandler(s.lg, append(schemas.collectors(), h.Collector(), l.Collector(worker.MetricTopics))...), Kafka: cmp.Or(l.Addr(), strings.TrimSpace(s.worker["bootstrap.servers"])), Registry: schemas.url()})
+		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg, Metrics: metricsHandler(s.lg, append(schemas.collectors(), h.Collector(), l.Collector(worker.MetricTopics))...), Kafka: cmp.Or(l.Addr(), strings.TrimSpace(s.worker["bootstrap.servers"])), Registry: schemas.url(), Topics: internalTopics(worker)})
 	}()
 	defer func() { endServing(); err = errors.Join(err, <-serving) }()
 
@@ -195,6 +195,15 @@ func (s *standalone) run(ctx context.Context) (err error) {
 		serving <- nil
 		return err
 	}
+}
+
+// internalTopics are those in which a worker keeps its state.
+func internalTopics(worker runtime.WorkerConfig) []string {
+	names := []string{worker.ConfigTopic.Name, worker.OffsetTopic.Name, worker.StatusTopic.Name}
+	if worker.Registry.Offered() {
+		names = append(names, worker.Registry.Topic.Name)
+	}
+	return names
 }
 
 // stopped is err, or nil where it only says that a signal came.

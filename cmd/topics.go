@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/cmd/client"
 	"millrace/log"
 )
 
@@ -33,6 +34,7 @@ type topicsCmd struct {
 	admin   *kadm.Client
 	yes     bool
 	confirm string
+	force   []string // topics
 
 	internal    bool
 	partitions  int32
@@ -98,12 +100,15 @@ func (k *topicsCmd) connect(ctx context.Context) error {
 
 // discovered asks the worker where its log listens. A Connect of the JVM does not say.
 func (k *topicsCmd) discovered(ctx context.Context) string {
+	return cmp.Or(k.worker(ctx).Kafka, defaultKafka)
+}
+
+// worker is what the worker says of itself: nothing where none can be asked.
+func (k *topicsCmd) worker(ctx context.Context) client.Root {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	if root, err := k.rest.Root(ctx); err == nil && root.Kafka != "" {
-		return root.Kafka
-	}
-	return defaultKafka
+	root, _ := k.rest.Root(ctx)
+	return root
 }
 
 // kafkaError tells what the log refused, with its exit status.
@@ -135,10 +140,12 @@ type topicRow struct {
 	Internal   bool   `json:"internal"`
 }
 
-// internalTopic reports whether a topic serves the machinery: its name says so, or the
-// broker.
-func internalTopic(t kadm.TopicDetail) bool {
-	return t.IsInternal || strings.HasPrefix(t.Topic, "__") || slices.Contains([]string{"connect-configs", "connect-offsets", "connect-status", "_schemas"}, t.Topic)
+// internalTopics tells which topics serve the machinery: the broker says so, the name does, or a worker that can be asked.
+func (k *topicsCmd) internalTopics(ctx context.Context) func(kadm.TopicDetail) bool {
+	names := append([]string{"connect-configs", "connect-offsets", "connect-status", "_schemas"}, k.worker(ctx).Topics...)
+	return func(t kadm.TopicDetail) bool {
+		return t.IsInternal || strings.HasPrefix(t.Topic, "__") || slices.Contains(names, t.Topic)
+	}
 }
 
 func (k *topicsCmd) listCommand() *cobra.Command {
@@ -187,8 +194,9 @@ func (k *topicsCmd) rows(ctx context.Context, topics kadm.TopicDetails) ([]topic
 		d.Topics.Each(func(p kadm.DescribedLogDirPartition) { sizes[p.Topic] += p.Size })
 	})
 	var rows []topicRow
+	internal := k.internalTopics(ctx)
 	for _, t := range topics.Sorted() {
-		r := topicRow{Name: t.Topic, Partitions: len(t.Partitions), Replicas: t.Partitions.NumReplicas(), Internal: internalTopic(t), Bytes: -1}
+		r := topicRow{Name: t.Topic, Partitions: len(t.Partitions), Replicas: t.Partitions.NumReplicas(), Internal: internal(t), Bytes: -1}
 		for p := range t.Partitions {
 			start, ok1 := starts.Lookup(t.Topic, p)
 			end, ok2 := ends.Lookup(t.Topic, p)
@@ -415,17 +423,16 @@ func (k *topicsCmd) deleteCommand() *cobra.Command {
 					return kafkaError(name, err)
 				}
 			}
+			if err := k.spare(ctx, topics); err != nil {
+				return err
+			}
 			rows, err := k.rows(ctx, topics)
 			if err != nil {
 				return err
 			}
 			var what []string
 			for _, r := range rows {
-				text := fmt.Sprintf("%s (%s records)", r.Name, grouped(r.Records))
-				if r.Internal {
-					text += ", which the machinery needs"
-				}
-				what = append(what, text)
+				what = append(what, fmt.Sprintf("%s (%s records)", r.Name, grouped(r.Records)))
 			}
 			if err := k.ask("delete "+strings.Join(what, ", ")+" for ever", k.yes, k.confirm); err != nil {
 				return err
@@ -441,9 +448,21 @@ func (k *topicsCmd) deleteCommand() *cobra.Command {
 			return nil
 		}),
 	}
+	c.Flags().StringArrayVar(&k.force, "force", nil, "`TOPIC` that is to be deleted although the machinery keeps its state in it; repeatable")
 	c.Flags().BoolVar(&k.yes, "yes", false, "do not ask")
 	c.Flags().StringVar(&k.confirm, "confirm", "", "the context's name, where it is guarded and nobody can be asked")
 	return c
+}
+
+// spare refuses to delete topics that hold the state of workers, of the registry or of the log, but those that --force names.
+func (k *topicsCmd) spare(ctx context.Context, topics kadm.TopicDetails) error {
+	internal := k.internalTopics(ctx)
+	for _, t := range topics.Sorted() {
+		if internal(t) && !slices.Contains(k.force, t.Topic) {
+			return usage(fmt.Errorf("topic %q holds the state of the machinery, which is lost with it, and what runs on it fails; if that is meant, stop what runs on it and add --force %s", t.Topic, t.Topic))
+		}
+	}
+	return nil
 }
 
 // An offsetRow is where a partition stands, and with --at where a moment is.

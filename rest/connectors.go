@@ -20,12 +20,14 @@ type rootBody struct {
 	ClusterID string `json:"kafka_cluster_id"`
 	Kafka     string `json:"kafka,omitempty"`    // with ?detail=full, where the log listens
 	Registry  string `json:"registry,omitempty"` // with ?detail=full, where the schema registry does
+	// Topics are those in which the worker keeps its state, with ?detail=full.
+	Topics []string `json:"internal_topics,omitempty"`
 }
 
 func (s *Server) root(r *http.Request) (any, error) {
 	b := rootBody{Version: schema.ConnectVersion, Commit: commit, ClusterID: s.herder.ClusterID()}
 	if detailed(r) {
-		b.Kafka, b.Registry = s.kafka, s.registry
+		b.Kafka, b.Registry, b.Topics = s.kafka, s.registry, s.internal
 	}
 	return b, nil
 }

@@ -28,7 +28,9 @@ type Config struct {
 	Kafka string
 	// Registry is where this worker's schema registry is; empty: it has none. GET /?detail=full tells it, too.
 	Registry string
-	Part     Part // which routes are served
+	// Topics are those in which the worker keeps its state. GET /?detail=full tells them, so that nobody deletes them unawares.
+	Topics []string
+	Part   Part // which routes are served
 	// REST is what the worker's settings say of pages of other origins and of headers.
 	REST runtime.RESTConfig
 	// Users must sign in. Nil: nobody must.
@@ -45,6 +47,7 @@ type Server struct {
 	mux         *chi.Mux
 	kafka       string                 // address of the log
 	registry    string                 // of the schema registry
+	internal    []string               // topics in which the worker keeps its state
 	description func() ([]byte, error) // made when somebody asks for it
 	bodies      Bodies
 	http.Handler
@@ -52,7 +55,7 @@ type Server struct {
 
 // New makes a Server.
 func New(c Config) *Server {
-	s := &Server{herder: c.Herder, lg: c.Log, metrics: c.Metrics, kafka: c.Kafka, registry: c.Registry}
+	s := &Server{herder: c.Herder, lg: c.Log, metrics: c.Metrics, kafka: c.Kafka, registry: c.Registry, internal: c.Topics}
 	ops := s.ops()
 	s.description = sync.OnceValues(func() ([]byte, error) { return describeAPI(ops) })
 	s.mux = s.routes(ops)

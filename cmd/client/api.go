@@ -85,6 +85,8 @@ type Root struct {
 	ClusterID string `json:"kafka_cluster_id"`
 	Kafka     string `json:"kafka"`    // bootstrap address, from Millrace alone
 	Registry  string `json:"registry"` // address of its schema registry, from Millrace alone
+	// Topics are those in which the worker keeps its state, from Millrace alone.
+	Topics []string `json:"internal_topics"`
 }
 
 // Root asks who answers, and where its Kafka port is.
