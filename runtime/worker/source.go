@@ -134,7 +134,7 @@ func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to
 	var s *slab // not handed on yet
 	rest := time.NewTimer(restAfter)
 	defer rest.Stop()
-	for {
+	for from != nil || s != nil {
 		in, out := from, to
 		if s == nil {
 			out = nil
@@ -152,10 +152,7 @@ func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to
 		select {
 		case b, more := <-in:
 			if !more {
-				if s == nil {
-					return nil
-				}
-				from = nil // and so the slab is all there is
+				from = nil
 				continue
 			}
 			rest.Reset(restAfter)
@@ -166,15 +163,14 @@ func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to
 				return err
 			}
 		case out <- s:
-			if s = nil; from == nil {
-				return nil
-			}
+			s = nil
 		case <-rest.C:
 			t.spares.drop()
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+	return nil
 }
 
 // restAfter is how long a source must have sent nothing until its task keeps no memory for what
