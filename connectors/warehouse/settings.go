@@ -32,7 +32,7 @@ var (
 	rotateBytes = config.Key[int64]{Name: "rotate.size.bytes", Default: -1, Importance: config.Low, Group: groupFiles, Check: config.AtLeastOneOrOff[int64],
 		Doc: "Files are finished when one has so many bytes before it is compressed. -1: never. A key of Millrace's own."}
 	maxOpen = config.Key[int32]{Name: "partitioner.max.open.files", Default: -1, Importance: config.Low, Group: groupFiles, Check: config.AtLeastOneOrOff[int32],
-		Doc: "Files are finished when so many are open for a partition of a topic. -1: no bound; an open file takes some 32 KiB of memory, and what it holds beyond lies on disk."}
+		Doc: "Files are finished when so many are open for a partition of a topic. -1: no bound; an open file takes some 8 KiB of memory, and what it holds beyond lies on disk."}
 	compatibility = config.Key[string]{Name: "schema.compatibility", Default: "NONE", Importance: config.High, Group: groupFiles, Check: config.OneOf("NONE", "BACKWARD", "FORWARD", "FULL"),
 		Doc: "What happens when records of a file have several schemas, where the format has one for a file. NONE: files are finished at each change. BACKWARD, FULL: older records are turned into the newest schema. FORWARD: newer ones into the oldest. Then schemas need versions."}
 	topicsDir = config.Key[string]{Name: "topics.dir", Default: "topics", Importance: config.High, Group: groupFiles,

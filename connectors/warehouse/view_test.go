@@ -14,6 +14,16 @@ import (
 	"millrace/schema/plugin"
 )
 
+// withTarget is a sink of files to a target.
+func withTarget(target Target) connectors.SinkPlugin {
+	return connectors.SinkPlugin{
+		Info: plugin.Info{Name: "folders", Config: Settings},
+		NewTask: func(cc connectors.Context, v config.Values) (connectors.SinkTask, error) {
+			return NewTask(cc, v, Options{}, func(context.Context) (Target, error) { return target, nil })
+		},
+	}
+}
+
 // withOptions is the sink of files in memory with a store's own options.
 func withOptions(f *folders, o Options) connectors.SinkPlugin {
 	return connectors.SinkPlugin{
