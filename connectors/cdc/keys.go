@@ -143,6 +143,28 @@ var (
 		Doc: "Where notifications about snapshots go."}
 	KeyNotificationSinkTopicName = config.Key[string]{Name: "notification.sink.topic.name", Importance: config.High, Group: GroupEvents, Width: config.Long,
 		Doc: "Topic of the channel sink."}
+	KeyProvideTransactionMetadata = config.Key[bool]{Name: "provide.transaction.metadata", Importance: config.Low, Group: GroupConnector, Width: config.Short,
+		Doc: "Send the beginnings and ends of transactions to a topic of their own, and number each change in its transaction."}
+	KeySnapshotModeConfigurationBasedSnapshotData = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.data", Importance: config.Medium, Group: GroupConnector, Width: config.MediumW,
+		Doc: "For snapshot.mode=configuration_based: whether each start reads the captured rows."}
+	KeySnapshotModeConfigurationBasedStartStream = config.Key[bool]{Name: "snapshot.mode.configuration.based.start.stream", Importance: config.Medium, Group: GroupConnector, Width: config.MediumW,
+		Doc: "For snapshot.mode=configuration_based: whether changes are read."}
+	KeySnapshotModeConfigurationBasedSnapshotOnDataError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.data.error", Importance: config.Medium, Group: GroupConnector, Width: config.MediumW,
+		Doc: "For snapshot.mode=configuration_based: whether the rows are read again when the server no longer has what the stored position needs."}
+	KeySnapshotModeConfigurationBasedSnapshotSchema = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.schema", Importance: config.Medium, Group: GroupConnector, Width: config.MediumW,
+		Doc: "For snapshot.mode=configuration_based: whether each start reads the tables' definitions."}
+	KeySnapshotModeConfigurationBasedSnapshotOnSchemaError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.schema.error", Importance: config.Medium, Group: GroupConnector, Width: config.MediumW,
+		Doc: "For snapshot.mode=configuration_based: whether the definitions are read again when the history of schemas is lost."}
+	KeyInternalLogPositionCheckEnable = config.Key[bool]{Name: "internal.log.position.check.enable", Default: true, Importance: config.Medium, Group: GroupConnector, Width: config.MediumW,
+		Doc: "Whether to check at the start that the server still has what the stored position needs. It is always checked."}
+	KeyStatisticsMetricsEnabled = config.Key[bool]{Name: "statistics.metrics.enabled", Default: true, Importance: config.Medium, Group: GroupConnector, Width: config.Short,
+		Doc: "Whether /metrics has the least, greatest, mean and percentiles of MilliSecondsBehindSource."}
+	KeyCustomMetricTags = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: GroupEvents, Width: config.MediumW, Check: func(l []string) error { _, err := ParseTags(l); return err },
+		Doc: "Further labels of this connector's metrics debezium_metrics_…: name=value,name=value."}
+	KeySnapshotLockTimeout = config.Key[time.Duration]{Name: "snapshot.lock.timeout.ms", Default: 10000 * time.Millisecond, Importance: config.Medium, Group: GroupConnector, Width: config.Long, Check: AtLeastZero,
+		Doc: "Milliseconds to wait for a snapshot's locks."}
+	KeySnapshotFetchSize = config.Key[int32]{Name: "snapshot.fetch.size", NullDefault: true, Importance: config.Medium, Group: GroupConnector, Width: config.MediumW,
+		Doc: "Rows of one fetch. A snapshot takes rows as the server sends them here."}
 	KeyReadOnly         = config.Key[bool]{Name: "read.only", Internal: true, Doc: "Write nothing to the database. Only signals would."}
 	KeyTopicDelimiter   = config.Key[string]{Name: "topic.delimiter", Default: ".", Internal: true, Doc: "Stands between the parts of a topic's name.", Check: config.NonEmpty}
 	KeyFieldAdjust      = config.Key[string]{Name: "field.name.adjustment.mode", Default: "none", Internal: true, Doc: "How field names are made fit for a converter.", Check: config.OneOf(envelope.AdjustModes...)}

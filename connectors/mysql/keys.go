@@ -9,10 +9,8 @@ import (
 
 // The headings under which forms show the settings, as Debezium has them.
 const (
-	groupMySQL     = "MySQL"
-	groupConnector = cdc.GroupConnector
-	groupHistory   = "History Storage"
-	groupEvents    = cdc.GroupEvents
+	groupMySQL   = "MySQL"
+	groupHistory = "History Storage"
 )
 
 // The settings of both connectors, in the order of listings. Their types, defaults,
@@ -51,96 +49,41 @@ var (
 		Doc: "Java's name of the protocol. Has no meaning here."}
 	keyDatabaseSslMode = config.Key[string]{Name: "database.ssl.mode", Default: "preferred", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW, Check: config.OneOf(sslModes...), Recommend: cdc.Recommend(sslModes[:5]...),
 		Doc: "Whether to use TLS: disabled; preferred (where the server has it); required; verify_ca (its certificate must be good); verify_identity (the host name, too)."}
-	keyEventProcessingFailureHandlingMode = cdc.KeyEventProcessingFailureHandlingMode
-	keyMaxBatchSize                       = cdc.KeyMaxBatchSize
-	keyMaxQueueSize                       = cdc.KeyMaxQueueSize
-	keyPollInterval                       = cdc.KeyPollInterval
-	keyMaxQueueSizeInBytes                = cdc.KeyMaxQueueSizeInBytes
-	keyProvideTransactionMetadata         = config.Key[bool]{Name: "provide.transaction.metadata", Importance: config.Low, Group: groupConnector, Width: config.Short,
-		Doc: "Send the beginnings and ends of transactions to the topic <topic.prefix>.transaction, and number each change in its own."}
-	keySkippedOperations = config.Key[[]string]{Name: "skipped.operations", Default: []string{"t"}, Importance: config.Low, Group: groupConnector, Width: config.Short, Check: func(l []string) error { _, err := cdc.ParseOperations(l); return err },
+	keySkippedOperations = config.Key[[]string]{Name: "skipped.operations", Default: []string{"t"}, Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: func(l []string) error { _, err := cdc.ParseOperations(l); return err },
 		Doc: "Operations that are not sent: c, u, d, t (truncate), or none."}
-	keySnapshotDelay                 = cdc.KeySnapshotDelay
-	keyStreamingDelay                = cdc.KeyStreamingDelay
-	keySnapshotIncludeCollectionList = cdc.KeySnapshotIncludeCollectionList
-	keySnapshotFetchSize             = config.Key[int32]{Name: "snapshot.fetch.size", NullDefault: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Rows of one fetch. A snapshot's rows are read as the server sends them here."}
-	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.OneThread,
+	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: cdc.OneThread,
 		Doc: "Connections that read a snapshot side by side."}
-	keySnapshotMaxThreadsMultiplier     = cdc.KeySnapshotMaxThreadsMultiplier
-	keyLegacySnapshotMaxThreads         = cdc.KeyLegacySnapshotMaxThreads
-	keyInternalLegacySnapshotMaxThreads = config.Key[bool]{Name: "internal.legacy.snapshot.max.threads", Importance: config.Low, Group: groupConnector, Order: 14, Width: config.Short,
+	keyInternalLegacySnapshotMaxThreads = config.Key[bool]{Name: "internal.legacy.snapshot.max.threads", Importance: config.Low, Group: cdc.GroupConnector, Order: 14, Width: config.Short,
 		Doc: "Java's older way of sharing a snapshot out among threads."}
-	keySnapshotModeCustomName                     = cdc.KeySnapshotModeCustomName
-	keySnapshotModeConfigurationBasedSnapshotData = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.data", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "With snapshot.mode=configuration_based: read the tables' rows."}
-	keySnapshotModeConfigurationBasedSnapshotSchema = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.schema", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "With snapshot.mode=configuration_based: read the tables' definitions."}
-	keySnapshotModeConfigurationBasedStartStream = config.Key[bool]{Name: "snapshot.mode.configuration.based.start.stream", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "With snapshot.mode=configuration_based: read the changes."}
-	keySnapshotModeConfigurationBasedSnapshotOnSchemaError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.schema.error", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "With snapshot.mode=configuration_based: read the definitions again when the history is lost."}
-	keySnapshotModeConfigurationBasedSnapshotOnDataError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.data.error", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "With snapshot.mode=configuration_based: read the rows again when the stored position is no longer in the server's logs."}
-	keyRetriableRestartConnectorWait           = cdc.KeyRetriableRestartConnectorWait
-	keyQueryFetchSize                          = cdc.KeyQueryFetchSize
-	keyErrorsMaxRetries                        = cdc.KeyErrorsMaxRetries
-	keyIncrementalSnapshotWatermarkingStrategy = cdc.KeyIncrementalSnapshotWatermarkingStrategy
-	keyInternalLogPositionCheckEnable          = config.Key[bool]{Name: "internal.log.position.check.enable", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Look whether the server still has the stored position. It is always done here."}
-	keyInternalAdvancedMetricsEnable                      = cdc.KeyInternalAdvancedMetricsEnable
-	keyConnectionValidationTimeout                        = cdc.KeyConnectionValidationTimeout
-	keyExecutorShutdownTimeout                            = cdc.KeyExecutorShutdownTimeout
-	keyOpenlineageIntegrationEnabled                      = cdc.KeyOpenlineageIntegrationEnabled
-	keyOpenlineageIntegrationConfigFilePath               = cdc.KeyOpenlineageIntegrationConfigFilePath
-	keyOpenlineageIntegrationJobNamespace                 = cdc.KeyOpenlineageIntegrationJobNamespace
-	keyOpenlineageIntegrationJobDescription               = cdc.KeyOpenlineageIntegrationJobDescription
-	keyOpenlineageIntegrationJobTags                      = cdc.KeyOpenlineageIntegrationJobTags
-	keyOpenlineageIntegrationJobOwners                    = cdc.KeyOpenlineageIntegrationJobOwners
-	keyOpenlineageIntegrationDatasetKafkaBootstrapServers = cdc.KeyOpenlineageIntegrationDatasetKafkaBootstrapServers
-	keyExtendedHeadersEnabled                             = cdc.KeyExtendedHeadersEnabled
-	keyGuardrailCollectionsMax                            = cdc.KeyGuardrailCollectionsMax
-	keyGuardrailCollectionsLimitAction                    = cdc.KeyGuardrailCollectionsLimitAction
-	keyCustomSanitizePattern                              = cdc.KeyCustomSanitizePattern
-	keyStatisticsMetricsEnabled                           = config.Key[bool]{Name: "statistics.metrics.enabled", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.Short,
-		Doc: "Whether /metrics has the least, greatest, mean and percentiles of MilliSecondsBehindSource."}
-	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.DecimalModes...), Recommend: cdc.Recommend(cdc.DecimalModes...),
+	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: config.OneOf(cdc.DecimalModes...), Recommend: cdc.Recommend(cdc.DecimalModes...),
 		Doc: "How DECIMAL is sent: precise (Decimal), string, or double, which may round."}
-	keySnapshotLockTimeout = config.Key[time.Duration]{Name: "snapshot.lock.timeout.ms", Default: 10000 * time.Millisecond, Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: cdc.AtLeastZero,
-		Doc: "Milliseconds to wait for a snapshot's locks."}
-	keyMemoryManagementSchemasClass = cdc.KeyMemoryManagementSchemasClass
-	keyMemoryManagementTablesClass  = cdc.KeyMemoryManagementTablesClass
-	keyConnectTimeout               = config.Key[time.Duration]{Name: "connect.timeout.ms", Default: 30000 * time.Millisecond, As: config.IntType, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast(time.Millisecond),
+	keyConnectTimeout = config.Key[time.Duration]{Name: "connect.timeout.ms", Default: 30000 * time.Millisecond, As: config.IntType, Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: config.AtLeast(time.Millisecond),
 		Doc: "Milliseconds that reaching the server and logging in may take."}
-	keyConnectKeepAlive = config.Key[bool]{Name: "connect.keep.alive", Default: true, Importance: config.Low, Group: groupConnector, Width: config.Short,
+	keyConnectKeepAlive = config.Key[bool]{Name: "connect.keep.alive", Default: true, Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short,
 		Doc: "Whether TCP keeps idle connections alive, and a lost connection to the binary log is replaced at once."}
-	keyConnectKeepAliveInterval = config.Key[time.Duration]{Name: "connect.keep.alive.interval.ms", Default: 60000 * time.Millisecond, Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.AtLeast(time.Millisecond),
+	keyConnectKeepAliveInterval = config.Key[time.Duration]{Name: "connect.keep.alive.interval.ms", Default: 60000 * time.Millisecond, Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: config.AtLeast(time.Millisecond),
 		Doc: "A connection to the binary log on which nothing came for so many milliseconds, not even the server's heartbeat, is taken for lost."}
-	keyUseNongracefulDisconnect = config.Key[bool]{Name: "use.nongraceful.disconnect", Importance: config.Medium, Group: groupConnector, Width: config.Short,
+	keyUseNongracefulDisconnect = config.Key[bool]{Name: "use.nongraceful.disconnect", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short,
 		Doc: "How Java closes a connection."}
-	keyBinlogNetWriteTimeout = config.Key[int64]{Name: "binlog.net.write.timeout", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.Between[int64](0, 31536000),
+	keyBinlogNetWriteTimeout = config.Key[int64]{Name: "binlog.net.write.timeout", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: config.Between[int64](0, 31536000),
 		Doc: "Seconds that the server waits for us to take an event before it ends the connection; 0: ten minutes, or the server's own value where that is longer."}
-	keyBinlogNetReadTimeout = config.Key[int64]{Name: "binlog.net.read.timeout", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.Between[int64](0, 31536000),
+	keyBinlogNetReadTimeout = config.Key[int64]{Name: "binlog.net.read.timeout", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: config.Between[int64](0, 31536000),
 		Doc: "The server's net_read_timeout of that connection, in seconds; 0: the server's own value."}
-	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.CheckSnapshotMode(noModes), Recommend: cdc.Recommend(snapshotModes...),
+	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: cdc.CheckSnapshotMode(noModes), Recommend: cdc.Recommend(snapshotModes...),
 		Doc: "initial reads definitions and rows once, before the changes; no_data definitions only; always reads all at each start; initial_only stops behind the rows; when_needed reads anew when the stored position is no longer in the server's logs; recovery rebuilds a lost schema history from the definitions as they are now; configuration_based does what snapshot.mode.configuration.based.* say."}
-	keySnapshotQueryMode           = cdc.KeySnapshotQueryMode
-	keySnapshotQueryModeCustomName = cdc.KeySnapshotQueryModeCustomName
-	keyBigintUnsignedHandlingMode  = config.Key[string]{Name: "bigint.unsigned.handling.mode", Default: "long", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf("long", "precise", "string"), Recommend: cdc.Recommend("long", "precise"),
+	keyBigintUnsignedHandlingMode = config.Key[string]{Name: "bigint.unsigned.handling.mode", Default: "long", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: config.OneOf("long", "precise", "string"), Recommend: cdc.Recommend("long", "precise"),
 		Doc: "How BIGINT UNSIGNED is sent: long (values above 9223372036854775807 come out negative), precise (Decimal) or string."}
-	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive_time_microseconds", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.Supported(timeModes, "adaptive"), Recommend: cdc.Recommend(timeModes...),
+	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive_time_microseconds", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: cdc.Supported(timeModes, "adaptive"), Recommend: cdc.Recommend(timeModes...),
 		Doc: "How dates and times without zone are sent: adaptive_time_microseconds (unit by the column's precision, TIME in microseconds), connect (milliseconds), isostring, microseconds, nanoseconds."}
-	keyEnableTimeAdjuster = config.Key[bool]{Name: "enable.time.adjuster", Default: true, Importance: config.Low, Group: groupConnector, Width: config.Short,
+	keyEnableTimeAdjuster = config.Key[bool]{Name: "enable.time.adjuster", Default: true, Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short,
 		Doc: "Take years below 100 in dates for years from 1970 to 2069."}
-	keySchemaNameAdjustmentMode   = cdc.KeySchemaNameAdjustmentMode
-	keyMinRowCountToStreamResults = config.Key[int32]{Name: "min.row.count.to.stream.results", Default: 1000, Importance: config.Low, Group: groupConnector, Width: config.MediumW,
+	keyMinRowCountToStreamResults = config.Key[int32]{Name: "min.row.count.to.stream.results", Default: 1000, Importance: config.Low, Group: cdc.GroupConnector, Width: config.MediumW,
 		Doc: "Rows from which on Java reads a table's rows one by one. It is always done here."}
-	keyIncrementalSnapshotChunkSize          = cdc.KeyIncrementalSnapshotChunkSize
-	keyIncrementalSnapshotAllowSchemaChanges = config.Key[bool]{Name: "incremental.snapshot.allow.schema.changes", Importance: config.Low, Group: groupConnector, Width: config.Short,
+	keyIncrementalSnapshotAllowSchemaChanges = config.Key[bool]{Name: "incremental.snapshot.allow.schema.changes", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short,
 		Doc: "Let definitions change while an incremental snapshot runs."}
-	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported(lockingModes, "custom"), Recommend: cdc.Recommend(lockingModes[:5]...),
+	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: cdc.Supported(lockingModes, "custom"), Recommend: cdc.Recommend(lockingModes[:5]...),
 		Doc: "minimal takes a lock only while position and definitions are read; extended holds it while rows are read, too; none takes none; minimal_at_least_once reads rows without one transaction; minimal_percona and minimal_percona_no_table_locks use the locks for backups of Percona's server."}
-	keyDdlParserType = config.Key[string]{Name: "ddl.parser.type", Default: "default", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf("default", "legacy"), Recommend: cdc.Recommend("default", "legacy"),
+	keyDdlParserType = config.Key[string]{Name: "ddl.parser.type", Default: "default", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: config.OneOf("default", "legacy"), Recommend: cdc.Recommend("default", "legacy"),
 		Doc: "Which of Java's parsers reads DDL. There is one here."}
 	keySchemaHistoryInternal = config.Key[config.Class]{Name: "schema.history.internal", Default: kafkaHistory, Importance: config.Low, Group: groupHistory, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: supportedHistory,
 		Doc: "Where the history of the tables' definitions is kept: the class KafkaSchemaHistory stands for a topic, FileSchemaHistory for a file."}
@@ -150,62 +93,35 @@ var (
 		Doc: "Keep the definitions of captured tables alone. A table that is captured later then needs a new snapshot."}
 	keySchemaHistoryCapturedDatabases = config.Key[bool]{Name: "schema.history.internal.store.only.captured.databases.ddl", Importance: config.Low, Group: groupHistory, Width: config.Short,
 		Doc: "Keep the definitions of the tables of captured databases alone."}
-	keyConverters                  = cdc.KeyConverters
-	keyPostProcessors              = cdc.KeyPostProcessors
-	keyTombstonesOnDelete          = cdc.KeyTombstonesOnDelete
-	keyHeartbeatInterval           = cdc.KeyHeartbeatInterval
-	keyHeartbeatTopicsPrefix       = cdc.KeyHeartbeatTopicsPrefix
-	keySignalDataCollection        = cdc.KeySignalDataCollection
-	keySignalPollInterval          = cdc.KeySignalPollInterval
-	keySignalEnabledChannels       = cdc.KeySignalEnabledChannels
-	keyTopicNamingStrategy         = cdc.KeyTopicNamingStrategy
-	keyNotificationEnabledChannels = cdc.KeyNotificationEnabledChannels
-	keyNotificationSinkTopicName   = cdc.KeyNotificationSinkTopicName
-	keyTransactionMetadataFactory  = cdc.KeyTransactionMetadataFactory
-	keyCustomMetricTags            = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW, Check: func(l []string) error { _, err := cdc.ParseTags(l); return err },
-		Doc: "Further labels of this connector's metrics debezium_metrics_…: name=value,name=value."}
-	keyColumnIncludeList                = cdc.KeyColumnIncludeList
-	keyColumnExcludeList                = cdc.KeyColumnExcludeList
-	keyTableIncludeList                 = cdc.KeyTableIncludeList
-	keyTableExcludeList                 = cdc.KeyTableExcludeList
-	keyMessageKeyColumns                = cdc.KeyMessageKeyColumns
-	keySnapshotSelectStatementOverrides = cdc.KeySnapshotSelectStatementOverrides
-	keyColumnMaskHashWithSalt           = cdc.KeyColumnMaskHashWithSalt
-	keyColumnMaskWithDChars             = cdc.KeyColumnMaskWithDChars
-	keyColumnTruncateToDChars           = cdc.KeyColumnTruncateToDChars
-	keyIncludeSchemaChanges             = config.Key[bool]{Name: "include.schema.changes", Default: true, Importance: config.Medium, Group: groupEvents, Width: config.Short,
+	keyIncludeSchemaChanges = config.Key[bool]{Name: "include.schema.changes", Default: true, Importance: config.Medium, Group: cdc.GroupEvents, Width: config.Short,
 		Doc: "Send the statements that change captured tables to the topic <topic.prefix>."}
-	keyIncludeSchemaComments     = cdc.KeyIncludeSchemaComments
-	keyColumnPropagateSourceType = config.Key[[]string]{Name: "column.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.PatternList,
+	keyColumnPropagateSourceType = config.Key[[]string]{Name: "column.propagate.source.type", Importance: config.Medium, Group: cdc.GroupEvents, Check: cdc.PatternList,
 		Doc: "Columns, as regular expressions of database.table.column, whose original type, length and scale become parameters of their schema."}
-	keyDatatypePropagateSourceType = config.Key[[]string]{Name: "datatype.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.PatternList,
+	keyDatatypePropagateSourceType = config.Key[[]string]{Name: "datatype.propagate.source.type", Importance: config.Medium, Group: cdc.GroupEvents, Check: cdc.PatternList,
 		Doc: "The same for columns of these types, as regular expressions of database.table.TYPE."}
-	keyInternalSnapshotScanAllColumnsForce = cdc.KeyInternalSnapshotScanAllColumnsForce
-	keySnapshotTablesOrderByRowCount       = cdc.KeySnapshotTablesOrderByRowCount
-	keyHeartbeatActionQuery                = cdc.KeyHeartbeatActionQuery
-	keyIncludeQuery                        = config.Key[bool]{Name: "include.query", Importance: config.Medium, Group: groupEvents, Width: config.Short,
+	keyIncludeQuery = config.Key[bool]{Name: "include.query", Importance: config.Medium, Group: cdc.GroupEvents, Width: config.Short,
 		Doc: "Put the text of the statement that changed a row into the source block. The server must log it: binlog_rows_query_log_events (MySQL), binlog_annotate_row_events (MariaDB)."}
-	keyTableIgnoreBuiltin = config.Key[bool]{Name: "table.ignore.builtin", Default: true, Importance: config.Low, Group: groupEvents, Width: config.Short, Dependents: []string{"database.include.list"},
+	keyTableIgnoreBuiltin = config.Key[bool]{Name: "table.ignore.builtin", Default: true, Importance: config.Low, Group: cdc.GroupEvents, Width: config.Short, Dependents: []string{"database.include.list"},
 		Doc: "Leave out the tables of the server itself: mysql, performance_schema, sys, information_schema."}
-	keyDatabaseIncludeList = config.Key[[]string]{Name: "database.include.list", Importance: config.High, Group: groupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: cdc.PatternList,
+	keyDatabaseIncludeList = config.Key[[]string]{Name: "database.include.list", Importance: config.High, Group: cdc.GroupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: cdc.PatternList,
 		Doc: "Databases to capture, as regular expressions. Not together with database.exclude.list."}
-	keyDatabaseExcludeList = config.Key[[]string]{Name: "database.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Check: cdc.PatternList,
+	keyDatabaseExcludeList = config.Key[[]string]{Name: "database.exclude.list", Importance: config.Medium, Group: cdc.GroupEvents, Width: config.Long, Check: cdc.PatternList,
 		Doc: "Databases to leave out, as regular expressions."}
-	keyBinlogBufferSize = config.Key[int32]{Name: "binlog.buffer.size", Importance: config.Medium, Group: groupEvents, Width: config.MediumW, Check: config.AtLeast[int32](0),
+	keyBinlogBufferSize = config.Key[int32]{Name: "binlog.buffer.size", Importance: config.Medium, Group: cdc.GroupEvents, Width: config.MediumW, Check: config.AtLeast[int32](0),
 		Doc: "Events that Java holds back until their transaction has ended."}
-	keyEventDeserializationFailureHandlingMode = config.Key[string]{Name: "event.deserialization.failure.handling.mode", Default: "fail", Importance: config.Medium, Group: groupEvents, Width: config.Short, Check: config.OneOf(cdc.FailureModes...), Recommend: cdc.Recommend(cdc.FailureModes...),
+	keyEventDeserializationFailureHandlingMode = config.Key[string]{Name: "event.deserialization.failure.handling.mode", Default: "fail", Importance: config.Medium, Group: cdc.GroupEvents, Width: config.Short, Check: config.OneOf(cdc.FailureModes...), Recommend: cdc.Recommend(cdc.FailureModes...),
 		Doc: "Older name of event.processing.failure.handling.mode, which wins."}
-	keyInconsistentSchemaHandlingMode = config.Key[string]{Name: "inconsistent.schema.handling.mode", Default: "fail", Importance: config.Medium, Group: groupEvents, Width: config.Short, Check: config.OneOf(cdc.FailureModes...), Recommend: cdc.Recommend(cdc.FailureModes...),
+	keyInconsistentSchemaHandlingMode = config.Key[string]{Name: "inconsistent.schema.handling.mode", Default: "fail", Importance: config.Medium, Group: cdc.GroupEvents, Width: config.Short, Check: config.OneOf(cdc.FailureModes...), Recommend: cdc.Recommend(cdc.FailureModes...),
 		Doc: "What happens with rows of a captured table whose definition is not in the history or does not fit them: fail stops the task, warn leaves them out with a warning, skip and ignore leave them out."}
-	keyGtidSourceFilterDmlEvents = config.Key[bool]{Name: "gtid.source.filter.dml.events", Default: true, Importance: config.Medium, Group: groupEvents, Width: config.Short,
+	keyGtidSourceFilterDmlEvents = config.Key[bool]{Name: "gtid.source.filter.dml.events", Default: true, Importance: config.Medium, Group: cdc.GroupEvents, Width: config.Short,
 		Doc: "Leave out the rows of transactions whose origin gtid.source.includes or excludes leaves out."}
-	keyGtidIgnoreOnRecovery = config.Key[bool]{Name: "gtid.ignore.on.recovery", Importance: config.Low, Group: groupEvents, Width: config.Short,
+	keyGtidIgnoreOnRecovery = config.Key[bool]{Name: "gtid.ignore.on.recovery", Importance: config.Low, Group: cdc.GroupEvents, Width: config.Short,
 		Doc: "Go on by file and position at a start, also where the server has GTIDs."}
-	keyGtidSourceIncludes = config.Key[[]string]{Name: "gtid.source.includes", Importance: config.High, Group: groupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: cdc.PatternList,
+	keyGtidSourceIncludes = config.Key[[]string]{Name: "gtid.source.includes", Importance: config.High, Group: cdc.GroupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: cdc.PatternList,
 		Doc: "Origins (MySQL: server UUIDs; MariaDB: domain-server), as regular expressions, whose GTIDs count for the position. Not together with gtid.source.excludes."}
-	keyGtidSourceExcludes = config.Key[string]{Name: "gtid.source.excludes", Importance: config.Medium, Group: groupEvents, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: func(s string) error { _, err := cdc.ParsePatterns(s); return err },
+	keyGtidSourceExcludes = config.Key[string]{Name: "gtid.source.excludes", Importance: config.Medium, Group: cdc.GroupEvents, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: func(s string) error { _, err := cdc.ParsePatterns(s); return err },
 		Doc: "Origins whose GTIDs do not count."}
-	keySourceinfoStructMaker = config.Key[config.Class]{Name: "sourceinfo.struct.maker", Default: "io.debezium.connector.mysql.MySqlSourceInfoStructMaker", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+	keySourceinfoStructMaker = config.Key[config.Class]{Name: "sourceinfo.struct.maker", Default: "io.debezium.connector.mysql.MySqlSourceInfoStructMaker", Importance: config.Low, Group: cdc.GroupEvents, Width: config.MediumW,
 		Doc: "Java class that makes the source block."}
 )
 
@@ -213,13 +129,13 @@ var (
 var (
 	keyMariaDBSslMode = config.Key[string]{Name: "database.ssl.mode", Default: "disable", Importance: config.Medium, Group: groupMySQL, Width: config.MediumW, Check: config.OneOf(sslModes...), Recommend: cdc.Recommend(sslModes[5:]...),
 		Doc: "Whether to use TLS: disable; trust (without looking at the certificate); verify-ca (it must be good); verify-full (the host name, too). MySQL's names are taken, too."}
-	keyMariaDBSnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported(mariadbLockingModes, "custom"), Recommend: cdc.Recommend(mariadbLockingModes[:3]...),
+	keyMariaDBSnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: cdc.Supported(mariadbLockingModes, "custom"), Recommend: cdc.Recommend(mariadbLockingModes[:3]...),
 		Doc: "minimal takes a lock only while position and definitions are read; extended holds it while rows are read, too; none takes none; minimal_at_least_once reads rows without one transaction."}
 	keyMariaDBJdbcDriver = config.Key[config.Class]{Name: "database.jdbc.driver", Default: "org.mariadb.jdbc.Driver", Importance: config.Low, Group: groupMySQL, Width: config.MediumW,
 		Doc: "Java class of the driver. Has no meaning here."}
 	keyMariaDBProtocol = config.Key[string]{Name: "database.protocol", Default: "jdbc:mariadb", Importance: config.Low, Group: groupMySQL, Width: config.MediumW,
 		Doc: "Java's name of the protocol. Has no meaning here."}
-	keyMariaDBSourceinfoStructMaker = config.Key[config.Class]{Name: "sourceinfo.struct.maker", Default: "io.debezium.connector.mariadb.MariaDbSourceInfoStructMaker", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+	keyMariaDBSourceinfoStructMaker = config.Key[config.Class]{Name: "sourceinfo.struct.maker", Default: "io.debezium.connector.mariadb.MariaDbSourceInfoStructMaker", Importance: config.Low, Group: cdc.GroupEvents, Width: config.MediumW,
 		Doc: "Java class that makes the source block."}
 )
 
@@ -230,27 +146,27 @@ func fields(driver, protocol, sslMode, locking, maker config.Field) []config.Fie
 		keyTopicPrefix, keyDatabaseHostname, keyDatabasePort, keyDatabaseUser, keyDatabasePassword, keyDatabaseQueryTimeout,
 		keyDatabaseInitialStatements, keyDatabaseServerID, keyDatabaseServerIDOffset, keyDatabaseSslKeystore, keyDatabaseSslKeystorePassword,
 		keyDatabaseSslTruststore, keyDatabaseSslTruststorePassword, driver, protocol, sslMode,
-		keyEventProcessingFailureHandlingMode, keyMaxBatchSize, keyMaxQueueSize, keyPollInterval, keyMaxQueueSizeInBytes, keyProvideTransactionMetadata,
-		keySkippedOperations, keySnapshotDelay, keyStreamingDelay, keySnapshotIncludeCollectionList, keySnapshotFetchSize, keySnapshotMaxThreads,
-		keySnapshotMaxThreadsMultiplier, keyLegacySnapshotMaxThreads, keyInternalLegacySnapshotMaxThreads, keySnapshotModeCustomName,
-		keySnapshotModeConfigurationBasedSnapshotData, keySnapshotModeConfigurationBasedSnapshotSchema, keySnapshotModeConfigurationBasedStartStream,
-		keySnapshotModeConfigurationBasedSnapshotOnSchemaError, keySnapshotModeConfigurationBasedSnapshotOnDataError, keyRetriableRestartConnectorWait,
-		keyQueryFetchSize, keyErrorsMaxRetries, keyIncrementalSnapshotWatermarkingStrategy, keyInternalLogPositionCheckEnable, keyInternalAdvancedMetricsEnable,
-		keyConnectionValidationTimeout, keyExecutorShutdownTimeout, keyOpenlineageIntegrationEnabled, keyOpenlineageIntegrationConfigFilePath,
-		keyOpenlineageIntegrationJobNamespace, keyOpenlineageIntegrationJobDescription, keyOpenlineageIntegrationJobTags, keyOpenlineageIntegrationJobOwners,
-		keyOpenlineageIntegrationDatasetKafkaBootstrapServers, keyExtendedHeadersEnabled, keyGuardrailCollectionsMax, keyGuardrailCollectionsLimitAction,
-		keyCustomSanitizePattern, keyStatisticsMetricsEnabled, keyDecimalHandlingMode, keySnapshotLockTimeout, keyMemoryManagementSchemasClass,
-		keyMemoryManagementTablesClass, keyConnectTimeout, keyConnectKeepAlive, keyConnectKeepAliveInterval, keyUseNongracefulDisconnect,
-		keyBinlogNetWriteTimeout, keyBinlogNetReadTimeout, keySnapshotMode, keySnapshotQueryMode, keySnapshotQueryModeCustomName, keyBigintUnsignedHandlingMode,
-		keyTimePrecisionMode, keyEnableTimeAdjuster, keySchemaNameAdjustmentMode, keyMinRowCountToStreamResults, keyIncrementalSnapshotChunkSize,
+		cdc.KeyEventProcessingFailureHandlingMode, cdc.KeyMaxBatchSize, cdc.KeyMaxQueueSize, cdc.KeyPollInterval, cdc.KeyMaxQueueSizeInBytes, cdc.KeyProvideTransactionMetadata,
+		keySkippedOperations, cdc.KeySnapshotDelay, cdc.KeyStreamingDelay, cdc.KeySnapshotIncludeCollectionList, cdc.KeySnapshotFetchSize, keySnapshotMaxThreads,
+		cdc.KeySnapshotMaxThreadsMultiplier, cdc.KeyLegacySnapshotMaxThreads, keyInternalLegacySnapshotMaxThreads, cdc.KeySnapshotModeCustomName,
+		cdc.KeySnapshotModeConfigurationBasedSnapshotData, cdc.KeySnapshotModeConfigurationBasedSnapshotSchema, cdc.KeySnapshotModeConfigurationBasedStartStream,
+		cdc.KeySnapshotModeConfigurationBasedSnapshotOnSchemaError, cdc.KeySnapshotModeConfigurationBasedSnapshotOnDataError, cdc.KeyRetriableRestartConnectorWait,
+		cdc.KeyQueryFetchSize, cdc.KeyErrorsMaxRetries, cdc.KeyIncrementalSnapshotWatermarkingStrategy, cdc.KeyInternalLogPositionCheckEnable, cdc.KeyInternalAdvancedMetricsEnable,
+		cdc.KeyConnectionValidationTimeout, cdc.KeyExecutorShutdownTimeout, cdc.KeyOpenlineageIntegrationEnabled, cdc.KeyOpenlineageIntegrationConfigFilePath,
+		cdc.KeyOpenlineageIntegrationJobNamespace, cdc.KeyOpenlineageIntegrationJobDescription, cdc.KeyOpenlineageIntegrationJobTags, cdc.KeyOpenlineageIntegrationJobOwners,
+		cdc.KeyOpenlineageIntegrationDatasetKafkaBootstrapServers, cdc.KeyExtendedHeadersEnabled, cdc.KeyGuardrailCollectionsMax, cdc.KeyGuardrailCollectionsLimitAction,
+		cdc.KeyCustomSanitizePattern, cdc.KeyStatisticsMetricsEnabled, keyDecimalHandlingMode, cdc.KeySnapshotLockTimeout, cdc.KeyMemoryManagementSchemasClass,
+		cdc.KeyMemoryManagementTablesClass, keyConnectTimeout, keyConnectKeepAlive, keyConnectKeepAliveInterval, keyUseNongracefulDisconnect,
+		keyBinlogNetWriteTimeout, keyBinlogNetReadTimeout, keySnapshotMode, cdc.KeySnapshotQueryMode, cdc.KeySnapshotQueryModeCustomName, keyBigintUnsignedHandlingMode,
+		keyTimePrecisionMode, keyEnableTimeAdjuster, cdc.KeySchemaNameAdjustmentMode, keyMinRowCountToStreamResults, cdc.KeyIncrementalSnapshotChunkSize,
 		keyIncrementalSnapshotAllowSchemaChanges, locking, keyDdlParserType,
 		keySchemaHistoryInternal, keySchemaHistorySkipUnparseable, keySchemaHistoryCapturedTables, keySchemaHistoryCapturedDatabases,
-		keyConverters, keyPostProcessors, keyTombstonesOnDelete, keyHeartbeatInterval, keyHeartbeatTopicsPrefix, keySignalDataCollection, keySignalPollInterval,
-		keySignalEnabledChannels, keyTopicNamingStrategy, keyNotificationEnabledChannels, keyNotificationSinkTopicName, keyTransactionMetadataFactory,
-		keyCustomMetricTags, keyColumnIncludeList, keyColumnExcludeList, keyTableIncludeList, keyTableExcludeList, keyMessageKeyColumns,
-		keySnapshotSelectStatementOverrides, keyColumnMaskHashWithSalt, keyColumnMaskWithDChars, keyColumnTruncateToDChars, keyIncludeSchemaChanges,
-		keyIncludeSchemaComments, keyColumnPropagateSourceType, keyDatatypePropagateSourceType, keyInternalSnapshotScanAllColumnsForce,
-		keySnapshotTablesOrderByRowCount, keyHeartbeatActionQuery, keyIncludeQuery, keyTableIgnoreBuiltin, keyDatabaseIncludeList, keyDatabaseExcludeList,
+		cdc.KeyConverters, cdc.KeyPostProcessors, cdc.KeyTombstonesOnDelete, cdc.KeyHeartbeatInterval, cdc.KeyHeartbeatTopicsPrefix, cdc.KeySignalDataCollection, cdc.KeySignalPollInterval,
+		cdc.KeySignalEnabledChannels, cdc.KeyTopicNamingStrategy, cdc.KeyNotificationEnabledChannels, cdc.KeyNotificationSinkTopicName, cdc.KeyTransactionMetadataFactory,
+		cdc.KeyCustomMetricTags, cdc.KeyColumnIncludeList, cdc.KeyColumnExcludeList, cdc.KeyTableIncludeList, cdc.KeyTableExcludeList, cdc.KeyMessageKeyColumns,
+		cdc.KeySnapshotSelectStatementOverrides, cdc.KeyColumnMaskHashWithSalt, cdc.KeyColumnMaskWithDChars, cdc.KeyColumnTruncateToDChars, keyIncludeSchemaChanges,
+		cdc.KeyIncludeSchemaComments, keyColumnPropagateSourceType, keyDatatypePropagateSourceType, cdc.KeyInternalSnapshotScanAllColumnsForce,
+		cdc.KeySnapshotTablesOrderByRowCount, cdc.KeyHeartbeatActionQuery, keyIncludeQuery, keyTableIgnoreBuiltin, keyDatabaseIncludeList, keyDatabaseExcludeList,
 		keyBinlogBufferSize, keyEventDeserializationFailureHandlingMode, keyInconsistentSchemaHandlingMode, keyGtidSourceFilterDmlEvents,
 		keyGtidIgnoreOnRecovery, keyGtidSourceIncludes, keyGtidSourceExcludes, maker,
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/connectors/cdc"
 	"millrace/connectors/connectortest"
 	"millrace/schema/config"
 )
@@ -34,7 +35,7 @@ func TestKeysAreDebeziums(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range all {
-		if e.Group == groupMySQL || e.Group == groupConnector || e.Group == groupHistory || e.Group == groupEvents {
+		if e.Group == groupMySQL || e.Group == cdc.GroupConnector || e.Group == groupHistory || e.Group == cdc.GroupEvents {
 			want = append(want, e)
 		}
 	}

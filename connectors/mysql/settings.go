@@ -12,13 +12,9 @@ import (
 
 // Settings that Debezium accepts but does not list.
 var (
-	keyReadOnly           = cdc.KeyReadOnly
-	keyTopicDelimiter     = cdc.KeyTopicDelimiter
 	keyTopicTransaction   = config.Key[string]{Name: "topic.transaction", Default: "transaction", Internal: true, Doc: "The topic of transactions is <topic.prefix>.<this>.", Check: config.NonEmpty}
-	keyFieldAdjust        = cdc.KeyFieldAdjust
 	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Internal: true, Doc: "How BINARY, VARBINARY and BLOBs are sent: bytes, base64, base64-url-safe or hex.", Check: config.OneOf(cdc.BinaryModes...)}
 	keySkipUnchanged      = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs binlog_row_image=FULL."}
-	keyHeartbeatPrefix2   = cdc.KeyHeartbeatPrefix2
 	keyConvertingFailure  = config.Key[string]{Name: "event.converting.failure.handling.mode", Default: "warn", Internal: true, Doc: "What happens when a value does not fit its column's type. event.processing.failure.handling.mode says it here.", Check: config.OneOf(cdc.FailureModes...)}
 
 	keyHistoryTopic = config.Key[string]{Name: "schema.history.internal.kafka.topic", Internal: true, Doc: "Topic of the history of the tables' definitions; <topic.prefix>-schema-history where it is not given. One partition, never emptied, used by this connector alone."}
@@ -26,7 +22,7 @@ var (
 	keyPreferDDL    = config.Key[bool]{Name: "schema.history.internal.prefer.ddl", Internal: true, Doc: "Read the statements of the history at a start, and not the definitions that stand beside them."}
 	keyDDLFilter    = config.Key[string]{Name: "schema.history.internal.ddl.filter", Default: ddlFilter, Internal: true, Doc: "Statements that are left alone, as regular expressions of the whole statement, separated by commas.", Check: func(s string) error { _, err := cdc.ParsePatterns(s); return err }}
 
-	internalKeys = []config.Field{keyReadOnly, keyTopicDelimiter, keyTopicTransaction, keyFieldAdjust, keyBinaryHandlingMode, keySkipUnchanged, keyHeartbeatPrefix2,
+	internalKeys = []config.Field{cdc.KeyReadOnly, cdc.KeyTopicDelimiter, keyTopicTransaction, cdc.KeyFieldAdjust, keyBinaryHandlingMode, keySkipUnchanged, cdc.KeyHeartbeatPrefix2,
 		keyConvertingFailure, keyHistoryTopic, keyHistoryFile, keyPreferDDL, keyDDLFilter}
 )
 
@@ -48,9 +44,9 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	keyMinRowCountToStreamResults.Name:            "rows are always read as the server sends them",
 	keyDdlParserType.Name:                         "there is one parser",
 	keyBinlogBufferSize.Name:                      "a server logs a transaction when it commits; what it logs of one that was rolled back did change its tables",
-	keySnapshotFetchSize.Name:                     "rows are read as the server sends them",
+	cdc.KeySnapshotFetchSize.Name:                 "rows are read as the server sends them",
 	keyIncrementalSnapshotAllowSchemaChanges.Name: "there are no incremental snapshots without signals",
-	keyInternalLogPositionCheckEnable.Name:        "the stored position is always checked",
+	cdc.KeyInternalLogPositionCheckEnable.Name:    "the stored position is always checked",
 	keyConvertingFailure.Name:                     "event.processing.failure.handling.mode says it",
 
 	"schema.history.internal.kafka.bootstrap.servers":         historyIsOurs,
@@ -259,18 +255,18 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 		keystorePass: keyDatabaseSslKeystorePassword.Get(v), truststorePass: keyDatabaseSslTruststorePassword.Get(v),
 		queryTimeout: keyDatabaseQueryTimeout.Get(v), connectTimeout: keyConnectTimeout.Get(v), keepAlive: keyConnectKeepAlive.Get(v),
 		silence: keyConnectKeepAliveInterval.Get(v), netWrite: int(keyBinlogNetWriteTimeout.Get(v)), netRead: int(keyBinlogNetReadTimeout.Get(v)),
-		snapshotDelay: keySnapshotDelay.Get(v), streamingDelay: keyStreamingDelay.Get(v),
-		lockingMode: strings.ToLower(keySnapshotLockingMode.Get(v)), lockTimeout: keySnapshotLockTimeout.Get(v),
-		tableOrder: strings.ToLower(keySnapshotTablesOrderByRowCount.Get(v)), ignoreBuiltin: keyTableIgnoreBuiltin.Get(v),
-		guardrail: int(keyGuardrailCollectionsMax.Get(v)), guardrailFails: strings.EqualFold(keyGuardrailCollectionsLimitAction.Get(v), "fail"),
+		snapshotDelay: cdc.KeySnapshotDelay.Get(v), streamingDelay: cdc.KeyStreamingDelay.Get(v),
+		lockingMode: strings.ToLower(keySnapshotLockingMode.Get(v)), lockTimeout: cdc.KeySnapshotLockTimeout.Get(v),
+		tableOrder: strings.ToLower(cdc.KeySnapshotTablesOrderByRowCount.Get(v)), ignoreBuiltin: keyTableIgnoreBuiltin.Get(v),
+		guardrail: int(cdc.KeyGuardrailCollectionsMax.Get(v)), guardrailFails: strings.EqualFold(cdc.KeyGuardrailCollectionsLimitAction.Get(v), "fail"),
 		decimals: strings.ToLower(keyDecimalHandlingMode.Get(v)), times: strings.ToLower(keyTimePrecisionMode.Get(v)), binary: cdc.BinaryModeOf(keyBinaryHandlingMode.Get(v)),
-		unsigned: strings.ToLower(keyBigintUnsignedHandlingMode.Get(v)), timeAdjuster: keyEnableTimeAdjuster.Get(v), comments: keyIncludeSchemaComments.Get(v),
-		tombstones: keyTombstonesOnDelete.Get(v), headers: keyExtendedHeadersEnabled.Get(v), query: keyIncludeQuery.Get(v),
-		transactions: keyProvideTransactionMetadata.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
-		failure: strings.ToLower(keyEventProcessingFailureHandlingMode.Get(v)), inconsistent: strings.ToLower(keyInconsistentSchemaHandlingMode.Get(v)),
-		maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)), maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(keyErrorsMaxRetries.Get(v)), statistics: keyStatisticsMetricsEnabled.Get(v),
+		unsigned: strings.ToLower(keyBigintUnsignedHandlingMode.Get(v)), timeAdjuster: keyEnableTimeAdjuster.Get(v), comments: cdc.KeyIncludeSchemaComments.Get(v),
+		tombstones: cdc.KeyTombstonesOnDelete.Get(v), headers: cdc.KeyExtendedHeadersEnabled.Get(v), query: keyIncludeQuery.Get(v),
+		transactions: cdc.KeyProvideTransactionMetadata.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
+		failure: strings.ToLower(cdc.KeyEventProcessingFailureHandlingMode.Get(v)), inconsistent: strings.ToLower(keyInconsistentSchemaHandlingMode.Get(v)),
+		maxBatch: int(cdc.KeyMaxBatchSize.Get(v)), maxQueue: int(cdc.KeyMaxQueueSize.Get(v)), maxQueueBytes: int(cdc.KeyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(cdc.KeyErrorsMaxRetries.Get(v)), statistics: cdc.KeyStatisticsMetricsEnabled.Get(v),
 		gtidFilterRows: keyGtidSourceFilterDmlEvents.Get(v), gtidIgnore: keyGtidIgnoreOnRecovery.Get(v),
-		heartbeat: keyHeartbeatInterval.Get(v), heartbeatAction: keyHeartbeatActionQuery.Get(v), checkTimeout: keyConnectionValidationTimeout.Get(v),
+		heartbeat: cdc.KeyHeartbeatInterval.Get(v), heartbeatAction: cdc.KeyHeartbeatActionQuery.Get(v), checkTimeout: cdc.KeyConnectionValidationTimeout.Get(v),
 		schemaChanges: keyIncludeSchemaChanges.Get(v),
 		history: historySettings{
 			topic: keyHistoryTopic.Get(v), skipUnparseable: keySchemaHistorySkipUnparseable.Get(v), capturedTables: keySchemaHistoryCapturedTables.Get(v),
@@ -285,49 +281,49 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 	}
 	var err error
 	s.snapshot, err = cdc.ParseSnapshotMode(keySnapshotMode.Get(v), cdc.SnapshotFlags{
-		Data: keySnapshotModeConfigurationBasedSnapshotData.Get(v), Schema: keySnapshotModeConfigurationBasedSnapshotSchema.Get(v),
-		Stream: keySnapshotModeConfigurationBasedStartStream.Get(v), OnDataError: keySnapshotModeConfigurationBasedSnapshotOnDataError.Get(v),
-		OnSchemaError: keySnapshotModeConfigurationBasedSnapshotOnSchemaError.Get(v),
+		Data: cdc.KeySnapshotModeConfigurationBasedSnapshotData.Get(v), Schema: cdc.KeySnapshotModeConfigurationBasedSnapshotSchema.Get(v),
+		Stream: cdc.KeySnapshotModeConfigurationBasedStartStream.Get(v), OnDataError: cdc.KeySnapshotModeConfigurationBasedSnapshotOnDataError.Get(v),
+		OnSchemaError: cdc.KeySnapshotModeConfigurationBasedSnapshotOnSchemaError.Get(v),
 	}, noModes)
 	if err != nil {
 		r.Add(&config.Error{Key: keySnapshotMode.Name, Value: keySnapshotMode.Get(v), Reason: err.Error()})
 	}
-	if s.tags, err = cdc.ParseTags(keyCustomMetricTags.Get(v)); err != nil {
-		r.Add(&config.Error{Key: keyCustomMetricTags.Name, Value: v.Raw[keyCustomMetricTags.Name], Reason: err.Error()})
+	if s.tags, err = cdc.ParseTags(cdc.KeyCustomMetricTags.Get(v)); err != nil {
+		r.Add(&config.Error{Key: cdc.KeyCustomMetricTags.Name, Value: v.Raw[cdc.KeyCustomMetricTags.Name], Reason: err.Error()})
 	}
-	if keyEventDeserializationFailureHandlingMode.Has(v) && !keyEventProcessingFailureHandlingMode.Has(v) {
+	if keyEventDeserializationFailureHandlingMode.Has(v) && !cdc.KeyEventProcessingFailureHandlingMode.Has(v) {
 		s.failure = strings.ToLower(keyEventDeserializationFailureHandlingMode.Get(v))
 	}
 	r.Queue(s.maxQueue, s.maxBatch)
 	for _, pair := range [][2]string{
-		{keyTableIncludeList.Name, keyTableExcludeList.Name}, {keyDatabaseIncludeList.Name, keyDatabaseExcludeList.Name},
-		{keyColumnIncludeList.Name, keyColumnExcludeList.Name}, {keyGtidSourceIncludes.Name, keyGtidSourceExcludes.Name},
+		{cdc.KeyTableIncludeList.Name, cdc.KeyTableExcludeList.Name}, {keyDatabaseIncludeList.Name, keyDatabaseExcludeList.Name},
+		{cdc.KeyColumnIncludeList.Name, cdc.KeyColumnExcludeList.Name}, {keyGtidSourceIncludes.Name, keyGtidSourceExcludes.Name},
 	} {
 		r.Exclusive(pair[0], pair[1])
 	}
 	patterns := r.Patterns
 	s.tables = cdc.Tables{
-		Include: patterns(keyTableIncludeList.Name), Exclude: patterns(keyTableExcludeList.Name),
+		Include: patterns(cdc.KeyTableIncludeList.Name), Exclude: patterns(cdc.KeyTableExcludeList.Name),
 		IncludeSchemas: patterns(keyDatabaseIncludeList.Name), ExcludeSchemas: patterns(keyDatabaseExcludeList.Name),
 	}
-	s.columns = cdc.Columns{Include: patterns(keyColumnIncludeList.Name), Exclude: patterns(keyColumnExcludeList.Name)}
-	s.snapshotTables = patterns(keySnapshotIncludeCollectionList.Name)
+	s.columns = cdc.Columns{Include: patterns(cdc.KeyColumnIncludeList.Name), Exclude: patterns(cdc.KeyColumnExcludeList.Name)}
+	s.snapshotTables = patterns(cdc.KeySnapshotIncludeCollectionList.Name)
 	s.told = cdc.Propagate{Columns: patterns(keyColumnPropagateSourceType.Name), Types: patterns(keyDatatypePropagateSourceType.Name)}
 	s.gtidIncludes, s.gtidExcludes = patterns(keyGtidSourceIncludes.Name), patterns(keyGtidSourceExcludes.Name)
 
 	// What follows was checked by the keys already, so it cannot fail.
 	s.history.filter, _ = cdc.ParsePatterns(keyDDLFilter.Get(v))
-	s.keys, _ = cdc.ParseKeyColumns(keyMessageKeyColumns.Get(v))
+	s.keys, _ = cdc.ParseKeyColumns(cdc.KeyMessageKeyColumns.Get(v))
 	s.skip, _ = cdc.ParseOperations(keySkippedOperations.Get(v))
-	s.naming = r.Naming(s.prefix, keyTopicDelimiter.Get(v), keySchemaNameAdjustmentMode.Get(v), keyFieldAdjust.Get(v))
+	s.naming = r.Naming(s.prefix, cdc.KeyTopicDelimiter.Get(v), cdc.KeySchemaNameAdjustmentMode.Get(v), cdc.KeyFieldAdjust.Get(v))
 	s.transactionTopic = s.naming.Topic(keyTopicTransaction.Get(v))
-	s.heartbeatTopic = r.HeartbeatTopic(s.naming, keyHeartbeatTopicsPrefix.Get(v), keyHeartbeatPrefix2.Get(v))
+	s.heartbeatTopic = r.HeartbeatTopic(s.naming, cdc.KeyHeartbeatTopicsPrefix.Get(v), cdc.KeyHeartbeatPrefix2.Get(v))
 	if s.history.topic == "" {
 		s.history.topic = s.prefix + "-schema-history"
 	}
 	if keySchemaHistoryInternal.Get(v) == fileHistory {
 		s.history.topic, s.history.file = "", r.Require(keyHistoryFile)
 	}
-	s.selects, s.texts = r.Selects(keySnapshotSelectStatementOverrides.Get(v)), r.TextRules(renamed)
+	s.selects, s.texts = r.Selects(cdc.KeySnapshotSelectStatementOverrides.Get(v)), r.TextRules(renamed)
 	return s, r.Errs
 }

@@ -83,7 +83,7 @@ func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, ss *session) (pos
 		t.lg.Warn("no table is captured: the lists of databases and tables match none")
 	} else if s.guardrail > 0 && n > s.guardrail {
 		if s.guardrailFails {
-			return position{}, connectors.BadConfig(fmt.Errorf("%d tables are captured, more than %s=%d", n, keyGuardrailCollectionsMax.Name, s.guardrail))
+			return position{}, connectors.BadConfig(fmt.Errorf("%d tables are captured, more than %s=%d", n, cdc.KeyGuardrailCollectionsMax.Name, s.guardrail))
 		}
 		t.lg.Warn("more tables are captured than guardrail.collections.max", "tables", n, "max", s.guardrail)
 	}

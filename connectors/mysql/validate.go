@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"millrace/connectors"
+	"millrace/connectors/cdc"
 	"millrace/schema/config"
 )
 
@@ -74,7 +75,7 @@ func (src *source) Validate(ctx context.Context) []*config.Error {
 	}
 	tables = slices.DeleteFunc(tables, func(t snapshotTable) bool { return t.sequence })
 	if len(tables) == 0 && (s.tables.Include != nil || s.tables.IncludeSchemas != nil) {
-		key := keyTableIncludeList.Name
+		key := cdc.KeyTableIncludeList.Name
 		if s.tables.Include == nil {
 			key = keyDatabaseIncludeList.Name
 		}
@@ -82,9 +83,9 @@ func (src *source) Validate(ctx context.Context) []*config.Error {
 			"no table that the user %q may see matches; the patterns must match the whole name <database>.<table>, such as shop.orders, or GRANT SELECT on the tables to the user", s.user)})
 	}
 	if s.guardrail > 0 && s.guardrailFails && len(tables) > s.guardrail {
-		add(keyTableIncludeList.Name, connectors.BadConfig(fmt.Errorf("%d tables are captured, and guardrail.collections.max=%d with guardrail.collections.limit.action=fail forbids that; narrow table.include.list or raise the limit", len(tables), s.guardrail)))
+		add(cdc.KeyTableIncludeList.Name, connectors.BadConfig(fmt.Errorf("%d tables are captured, and guardrail.collections.max=%d with guardrail.collections.limit.action=fail forbids that; narrow table.include.list or raise the limit", len(tables), s.guardrail)))
 	}
-	add(keyTableIncludeList.Name, ss.checkSelect(ctx, tables))
+	add(cdc.KeyTableIncludeList.Name, ss.checkSelect(ctx, tables))
 	return errs
 }
 

@@ -9,9 +9,7 @@ import (
 
 // The headings under which forms show the settings, as Debezium has them.
 const (
-	groupPostgres  = "Postgres"
-	groupConnector = cdc.GroupConnector
-	groupEvents    = cdc.GroupEvents
+	groupPostgres = "Postgres"
 )
 
 // The settings, in the order of listings. Their types, defaults, importance and
@@ -82,133 +80,51 @@ var (
 		Doc: "connector confirms to the slot what the log has stored, and moves on with the server while nothing captured changes; connector_and_driver is the same; manual confirms nothing."}
 	keyFlushLsnSource = config.Key[bool]{Name: "flush.lsn.source", Default: true, Importance: config.Low, Group: groupPostgres, Width: config.Short,
 		Doc: "false is lsn.flush.mode=manual."}
-	keyEventProcessingFailureHandlingMode = cdc.KeyEventProcessingFailureHandlingMode
-	keyMaxBatchSize                       = cdc.KeyMaxBatchSize
-	keyMaxQueueSize                       = cdc.KeyMaxQueueSize
-	keyPollInterval                       = cdc.KeyPollInterval
-	keyMaxQueueSizeInBytes                = cdc.KeyMaxQueueSizeInBytes
-	keyProvideTransactionMetadata         = config.Key[bool]{Name: "provide.transaction.metadata", Importance: config.Low, Group: groupConnector, Width: config.Short,
-		Doc: "Send the beginnings and ends of transactions to a topic, and number each change in its own."}
-	keySnapshotDelay                 = cdc.KeySnapshotDelay
-	keyStreamingDelay                = cdc.KeyStreamingDelay
-	keySnapshotIncludeCollectionList = cdc.KeySnapshotIncludeCollectionList
-	keySnapshotFetchSize             = config.Key[int32]{Name: "snapshot.fetch.size", NullDefault: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Rows of one fetch. A snapshot streams with COPY here."}
-	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.AtLeast[int32](1),
+	keySnapshotMaxThreads = config.Key[int32]{Name: "snapshot.max.threads", Default: 1, Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: config.AtLeast[int32](1),
 		Doc: "Connections that read a snapshot side by side. There is one here, whatever this says."}
-	keySnapshotMaxThreadsMultiplier               = cdc.KeySnapshotMaxThreadsMultiplier
-	keyLegacySnapshotMaxThreads                   = cdc.KeyLegacySnapshotMaxThreads
-	keyInternalLegacySnapshotMaxThreads           = cdc.KeyInternalLegacySnapshotMaxThreads
-	keySnapshotModeCustomName                     = cdc.KeySnapshotModeCustomName
-	keySnapshotModeConfigurationBasedSnapshotData = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.data", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based: whether each start reads the captured rows."}
-	keySnapshotModeConfigurationBasedSnapshotSchema = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.schema", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based: whether each start reads the tables' shapes, which it does here in any case."}
-	keySnapshotModeConfigurationBasedStartStream = config.Key[bool]{Name: "snapshot.mode.configuration.based.start.stream", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based: whether changes are read."}
-	keySnapshotModeConfigurationBasedSnapshotOnSchemaError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.schema.error", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based of databases that keep a history of schemas."}
-	keySnapshotModeConfigurationBasedSnapshotOnDataError = config.Key[bool]{Name: "snapshot.mode.configuration.based.snapshot.on.data.error", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "For snapshot.mode=configuration_based: whether the rows are read again when the slot no longer has what the stored position needs."}
-	keyRetriableRestartConnectorWait           = cdc.KeyRetriableRestartConnectorWait
-	keyQueryFetchSize                          = cdc.KeyQueryFetchSize
-	keyErrorsMaxRetries                        = cdc.KeyErrorsMaxRetries
-	keyIncrementalSnapshotWatermarkingStrategy = cdc.KeyIncrementalSnapshotWatermarkingStrategy
-	keyInternalLogPositionCheckEnable          = config.Key[bool]{Name: "internal.log.position.check.enable", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
-		Doc: "Whether to check at the start that the slot still has what the stored position needs. It is always checked."}
-	keyInternalAdvancedMetricsEnable                      = cdc.KeyInternalAdvancedMetricsEnable
-	keyConnectionValidationTimeout                        = cdc.KeyConnectionValidationTimeout
-	keyExecutorShutdownTimeout                            = cdc.KeyExecutorShutdownTimeout
-	keyOpenlineageIntegrationEnabled                      = cdc.KeyOpenlineageIntegrationEnabled
-	keyOpenlineageIntegrationConfigFilePath               = cdc.KeyOpenlineageIntegrationConfigFilePath
-	keyOpenlineageIntegrationJobNamespace                 = cdc.KeyOpenlineageIntegrationJobNamespace
-	keyOpenlineageIntegrationJobDescription               = cdc.KeyOpenlineageIntegrationJobDescription
-	keyOpenlineageIntegrationJobTags                      = cdc.KeyOpenlineageIntegrationJobTags
-	keyOpenlineageIntegrationJobOwners                    = cdc.KeyOpenlineageIntegrationJobOwners
-	keyOpenlineageIntegrationDatasetKafkaBootstrapServers = cdc.KeyOpenlineageIntegrationDatasetKafkaBootstrapServers
-	keyExtendedHeadersEnabled                             = cdc.KeyExtendedHeadersEnabled
-	keyGuardrailCollectionsMax                            = cdc.KeyGuardrailCollectionsMax
-	keyGuardrailCollectionsLimitAction                    = cdc.KeyGuardrailCollectionsLimitAction
-	keyCustomSanitizePattern                              = cdc.KeyCustomSanitizePattern
-	keyStatisticsMetricsEnabled                           = config.Key[bool]{Name: "statistics.metrics.enabled", Default: true, Importance: config.Medium, Group: groupConnector, Width: config.Short,
-		Doc: "Whether /metrics has the least, greatest, mean and percentiles of MilliSecondsBehindSource."}
-	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.DecimalModes...), Recommend: cdc.Recommend(cdc.DecimalModes...),
+	keyDecimalHandlingMode = config.Key[string]{Name: "decimal.handling.mode", Default: "precise", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: config.OneOf(cdc.DecimalModes...), Recommend: cdc.Recommend(cdc.DecimalModes...),
 		Doc: "How NUMERIC and MONEY are sent: precise (Decimal), string, or double, which may round."}
-	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf(cdc.TimeModes...), Recommend: cdc.Recommend(cdc.TimeModes...),
+	keyTimePrecisionMode = config.Key[string]{Name: "time.precision.mode", Default: "adaptive", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: config.OneOf(cdc.TimeModes...), Recommend: cdc.Recommend(cdc.TimeModes...),
 		Doc: "How dates and times without zone are sent: adaptive (unit by the column's precision), adaptive_time_microseconds, connect (milliseconds), isostring, microseconds, nanoseconds."}
-	keySnapshotLockTimeout = config.Key[time.Duration]{Name: "snapshot.lock.timeout.ms", Default: 10000 * time.Millisecond, Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: cdc.AtLeastZero,
-		Doc: "Milliseconds to wait for the locks of snapshot.locking.mode=shared."}
-	keyMemoryManagementSchemasClass = cdc.KeyMemoryManagementSchemasClass
-	keyMemoryManagementTablesClass  = cdc.KeyMemoryManagementTablesClass
-	keySnapshotMode                 = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: cdc.CheckSnapshotMode(noModes), Recommend: cdc.Recommend(cdc.SnapshotModes...),
+	keySnapshotMode = config.Key[string]{Name: "snapshot.mode", Default: "initial", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: cdc.CheckSnapshotMode(noModes), Recommend: cdc.Recommend(cdc.SnapshotModes...),
 		Doc: "When the captured rows themselves are read: initial, once, before the changes; initial_only, once, and then no changes; always, at every start; no_data (older: never, schema_only), not at all; when_needed, as initial, and again when the slot no longer has what the stored position needs; configuration_based, as the switches snapshot.mode.configuration.based.… say."}
-	keySnapshotIsolationMode = config.Key[string]{Name: "snapshot.isolation.mode", Default: "serializable", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: config.OneOf("serializable", "repeatable_read", "read_committed", "read_uncommitted"), Recommend: cdc.Recommend("serializable", "repeatable_read", "read_committed", "read_uncommitted"),
+	keySnapshotIsolationMode = config.Key[string]{Name: "snapshot.isolation.mode", Default: "serializable", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: config.OneOf("serializable", "repeatable_read", "read_committed", "read_uncommitted"), Recommend: cdc.Recommend("serializable", "repeatable_read", "read_committed", "read_uncommitted"),
 		Doc: "Isolation of the snapshot's transaction. serializable and repeatable_read: all tables stand exactly where the slot begins (which the server gives to repeatable-read transactions; without a stream behind it, serializable is one). read_committed and read_uncommitted: each table stands where its reading begins, and what changed since the slot's beginning is sent again behind it; so no old row versions are kept for as long as the whole snapshot takes."}
-	keySnapshotQueryMode             = cdc.KeySnapshotQueryMode
-	keySnapshotQueryModeCustomName   = cdc.KeySnapshotQueryModeCustomName
-	keySnapshotLockingModeCustomName = config.Key[string]{Name: "snapshot.locking.mode.custom.name", Importance: config.Medium, Group: groupConnector, Width: config.MediumW,
+	keySnapshotLockingModeCustomName = config.Key[string]{Name: "snapshot.locking.mode.custom.name", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.MediumW,
 		Doc: "Name of a Java class that locks."}
-	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "none", Importance: config.Low, Group: groupConnector, Width: config.Short, Check: cdc.Supported([]string{"none", "shared"}, "custom"), Recommend: cdc.Recommend("none", "shared"),
+	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "none", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: cdc.Supported([]string{"none", "shared"}, "custom"), Recommend: cdc.Recommend("none", "shared"),
 		Doc: "none takes no locks beyond a query's own; shared keeps the tables' shape with ACCESS SHARE locks while the snapshot runs."}
-	keyHstoreHandlingMode = config.Key[string]{Name: "hstore.handling.mode", Default: "json", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf("json", "map"), Recommend: cdc.Recommend("json", "map"),
+	keyHstoreHandlingMode = config.Key[string]{Name: "hstore.handling.mode", Default: "json", Importance: config.Low, Group: cdc.GroupConnector, Width: config.MediumW, Check: config.OneOf("json", "map"), Recommend: cdc.Recommend("json", "map"),
 		Doc: "How HSTORE is sent: json (text) or map."}
-	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf(cdc.BinaryModes...), Recommend: cdc.Recommend(cdc.BinaryModes...),
+	keyBinaryHandlingMode = config.Key[string]{Name: "binary.handling.mode", Default: "bytes", Importance: config.Low, Group: cdc.GroupConnector, Width: config.MediumW, Check: config.OneOf(cdc.BinaryModes...), Recommend: cdc.Recommend(cdc.BinaryModes...),
 		Doc: "How BYTEA is sent: bytes, base64, base64-url-safe or hex."}
-	keySchemaNameAdjustmentMode = cdc.KeySchemaNameAdjustmentMode
-	keyIntervalHandlingMode     = config.Key[string]{Name: "interval.handling.mode", Default: "numeric", Importance: config.Low, Group: groupConnector, Width: config.MediumW, Check: config.OneOf("numeric", "string"), Recommend: cdc.Recommend("numeric", "string"),
+	keyIntervalHandlingMode = config.Key[string]{Name: "interval.handling.mode", Default: "numeric", Importance: config.Low, Group: cdc.GroupConnector, Width: config.MediumW, Check: config.OneOf("numeric", "string"), Recommend: cdc.Recommend("numeric", "string"),
 		Doc: "How INTERVAL is sent: numeric (microseconds, a month being 30.4375 days) or string (ISO 8601)."}
-	keySchemaRefreshMode = config.Key[string]{Name: "schema.refresh.mode", Default: "columns_diff", Importance: config.Medium, Group: groupConnector, Width: config.Short, Check: config.OneOf("columns_diff", "columns_diff_exclude_unchanged_toast"), Recommend: cdc.Recommend("columns_diff", "columns_diff_exclude_unchanged_toast"),
+	keySchemaRefreshMode = config.Key[string]{Name: "schema.refresh.mode", Default: "columns_diff", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short, Check: config.OneOf("columns_diff", "columns_diff_exclude_unchanged_toast"), Recommend: cdc.Recommend("columns_diff", "columns_diff_exclude_unchanged_toast"),
 		Doc: "When Java reads a table's shape again. Here the shape is always the one that the stream itself announces."}
-	keyIncrementalSnapshotChunkSize = cdc.KeyIncrementalSnapshotChunkSize
-	keyUnavailableValuePlaceholder  = config.Key[string]{Name: "unavailable.value.placeholder", Default: "__debezium_unavailable_value", Importance: config.Medium, Group: groupConnector, Width: config.MediumW, Check: func(s string) error { _, err := placeholderBytes(s); return err },
+	keyUnavailableValuePlaceholder = config.Key[string]{Name: "unavailable.value.placeholder", Default: "__debezium_unavailable_value", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.MediumW, Check: func(s string) error { _, err := placeholderBytes(s); return err },
 		Doc: "Stands for a large value that an update left alone and the server therefore does not send. hex:… gives bytes."}
-	keyMessagePrefixIncludeList = config.Key[[]string]{Name: "message.prefix.include.list", Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: cdc.PatternList,
+	keyMessagePrefixIncludeList = config.Key[[]string]{Name: "message.prefix.include.list", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Long, Check: cdc.PatternList,
 		Doc: "Prefixes of logical messages to send, as regular expressions; empty: all."}
-	keyMessagePrefixExcludeList = config.Key[[]string]{Name: "message.prefix.exclude.list", Importance: config.Medium, Group: groupConnector, Width: config.Long, Check: cdc.PatternList,
+	keyMessagePrefixExcludeList = config.Key[[]string]{Name: "message.prefix.exclude.list", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Long, Check: cdc.PatternList,
 		Doc: "Prefixes of logical messages to leave out."}
-	keyPublishViaPartitionRoot = config.Key[bool]{Name: "publish.via.partition.root", Importance: config.Medium, Group: groupConnector, Width: config.Short,
+	keyPublishViaPartitionRoot = config.Key[bool]{Name: "publish.via.partition.root", Importance: config.Medium, Group: cdc.GroupConnector, Width: config.Short,
 		Doc: "Send changes of partitions under their partitioned table's name."}
-	keyConverters     = cdc.KeyConverters
-	keyPostProcessors = config.Key[[]string]{Name: "post.processors", NullDefault: true, As: config.StringType, Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+	keyPostProcessors = config.Key[[]string]{Name: "post.processors", NullDefault: true, As: config.StringType, Importance: config.Low, Group: cdc.GroupEvents, Width: config.MediumW,
 		Doc: "Names of post processors; <name>.type says which. io.debezium.processors.reselect.ReselectColumnsPostProcessor reads large values that the server did not send, and nulls, from the table; others are Java's and refused."}
-	keyTombstonesOnDelete          = cdc.KeyTombstonesOnDelete
-	keyHeartbeatInterval           = cdc.KeyHeartbeatInterval
-	keyHeartbeatTopicsPrefix       = cdc.KeyHeartbeatTopicsPrefix
-	keySignalDataCollection        = cdc.KeySignalDataCollection
-	keySignalPollInterval          = cdc.KeySignalPollInterval
-	keySignalEnabledChannels       = cdc.KeySignalEnabledChannels
-	keyTopicNamingStrategy         = cdc.KeyTopicNamingStrategy
-	keyNotificationEnabledChannels = cdc.KeyNotificationEnabledChannels
-	keyNotificationSinkTopicName   = cdc.KeyNotificationSinkTopicName
-	keyTransactionMetadataFactory  = cdc.KeyTransactionMetadataFactory
-	keyCustomMetricTags            = config.Key[[]string]{Name: "custom.metric.tags", Importance: config.Low, Group: groupEvents, Width: config.MediumW, Check: func(l []string) error { _, err := cdc.ParseTags(l); return err },
-		Doc: "Further labels of this connector's metrics debezium_metrics_…: name=value,name=value."}
-	keyColumnIncludeList  = cdc.KeyColumnIncludeList
-	keyColumnExcludeList  = cdc.KeyColumnExcludeList
-	keyTableIncludeList   = cdc.KeyTableIncludeList
-	keyTableExcludeList   = cdc.KeyTableExcludeList
-	keyTableIgnoreBuiltin = config.Key[bool]{Name: "table.ignore.builtin", Default: true, Importance: config.Low, Group: groupEvents, Width: config.Short,
+	keyTableIgnoreBuiltin = config.Key[bool]{Name: "table.ignore.builtin", Default: true, Importance: config.Low, Group: cdc.GroupEvents, Width: config.Short,
 		Doc: "Leave out the tables of Postgres itself."}
-	keySchemaIncludeList = config.Key[[]string]{Name: "schema.include.list", Importance: config.High, Group: groupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: cdc.PatternList,
+	keySchemaIncludeList = config.Key[[]string]{Name: "schema.include.list", Importance: config.High, Group: cdc.GroupEvents, Width: config.Long, Dependents: []string{"table.include.list"}, Check: cdc.PatternList,
 		Doc: "Schemas to capture, as regular expressions. Not together with schema.exclude.list."}
-	keySchemaExcludeList = config.Key[[]string]{Name: "schema.exclude.list", Importance: config.Medium, Group: groupEvents, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: cdc.PatternList,
+	keySchemaExcludeList = config.Key[[]string]{Name: "schema.exclude.list", Importance: config.Medium, Group: cdc.GroupEvents, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: cdc.PatternList,
 		Doc: "Schemas to leave out, as regular expressions."}
-	keyMessageKeyColumns                = cdc.KeyMessageKeyColumns
-	keySnapshotSelectStatementOverrides = cdc.KeySnapshotSelectStatementOverrides
-	keyColumnMaskHashWithSalt           = cdc.KeyColumnMaskHashWithSalt
-	keyColumnMaskWithDChars             = cdc.KeyColumnMaskWithDChars
-	keyColumnTruncateToDChars           = cdc.KeyColumnTruncateToDChars
-	keyIncludeSchemaComments            = cdc.KeyIncludeSchemaComments
-	keyColumnPropagateSourceType        = config.Key[[]string]{Name: "column.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.PatternList,
+	keyColumnPropagateSourceType = config.Key[[]string]{Name: "column.propagate.source.type", Importance: config.Medium, Group: cdc.GroupEvents, Check: cdc.PatternList,
 		Doc: "Columns, as regular expressions of schema.table.column, whose original type, length, scale and name become parameters of their schema."}
-	keyDatatypePropagateSourceType = config.Key[[]string]{Name: "datatype.propagate.source.type", Importance: config.Medium, Group: groupEvents, Check: cdc.PatternList,
+	keyDatatypePropagateSourceType = config.Key[[]string]{Name: "datatype.propagate.source.type", Importance: config.Medium, Group: cdc.GroupEvents, Check: cdc.PatternList,
 		Doc: "The same for columns of these types, as regular expressions of schema.table.type, such as inv.orders.numeric."}
-	keyInternalSnapshotScanAllColumnsForce = cdc.KeyInternalSnapshotScanAllColumnsForce
-	keySnapshotTablesOrderByRowCount       = cdc.KeySnapshotTablesOrderByRowCount
-	keyHeartbeatActionQuery                = cdc.KeyHeartbeatActionQuery
-	keyIncludeUnknownDatatypes             = config.Key[bool]{Name: "include.unknown.datatypes", Importance: config.Medium, Group: groupEvents, Width: config.Short,
+	keyIncludeUnknownDatatypes = config.Key[bool]{Name: "include.unknown.datatypes", Importance: config.Medium, Group: cdc.GroupEvents, Width: config.Short,
 		Doc: "Send columns of types that have no mapping, as the bytes of their text."}
-	keySourceinfoStructMaker = config.Key[config.Class]{Name: "sourceinfo.struct.maker", Default: "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", Importance: config.Low, Group: groupEvents, Width: config.MediumW,
+	keySourceinfoStructMaker = config.Key[config.Class]{Name: "sourceinfo.struct.maker", Default: "io.debezium.connector.postgresql.PostgresSourceInfoStructMaker", Importance: config.Low, Group: cdc.GroupEvents, Width: config.MediumW,
 		Doc: "Java class that makes the source block."}
 )
 
@@ -221,28 +137,28 @@ var definition = config.Define(
 	keyDatabaseSslkey, keySlotMaxRetries, keySlotRetryDelay, keyDatabaseSslfactory,
 	keyStatusUpdateInterval, keyLsnFlushTimeout, keyLsnFlushTimeoutAction, keyDatabaseTcpKeepAlive,
 	keyXminFetchInterval, keySkippedOperations, keyLsnFlushMode, keyFlushLsnSource,
-	keyEventProcessingFailureHandlingMode, keyMaxBatchSize, keyMaxQueueSize, keyPollInterval,
-	keyMaxQueueSizeInBytes, keyProvideTransactionMetadata, keySnapshotDelay, keyStreamingDelay,
-	keySnapshotIncludeCollectionList, keySnapshotFetchSize, keySnapshotMaxThreads, keySnapshotMaxThreadsMultiplier,
-	keyLegacySnapshotMaxThreads, keyInternalLegacySnapshotMaxThreads, keySnapshotModeCustomName, keySnapshotModeConfigurationBasedSnapshotData,
-	keySnapshotModeConfigurationBasedSnapshotSchema, keySnapshotModeConfigurationBasedStartStream, keySnapshotModeConfigurationBasedSnapshotOnSchemaError, keySnapshotModeConfigurationBasedSnapshotOnDataError,
-	keyRetriableRestartConnectorWait, keyQueryFetchSize, keyErrorsMaxRetries, keyIncrementalSnapshotWatermarkingStrategy,
-	keyInternalLogPositionCheckEnable, keyInternalAdvancedMetricsEnable, keyConnectionValidationTimeout, keyExecutorShutdownTimeout,
-	keyOpenlineageIntegrationEnabled, keyOpenlineageIntegrationConfigFilePath, keyOpenlineageIntegrationJobNamespace, keyOpenlineageIntegrationJobDescription,
-	keyOpenlineageIntegrationJobTags, keyOpenlineageIntegrationJobOwners, keyOpenlineageIntegrationDatasetKafkaBootstrapServers, keyExtendedHeadersEnabled,
-	keyGuardrailCollectionsMax, keyGuardrailCollectionsLimitAction, keyCustomSanitizePattern, keyStatisticsMetricsEnabled,
-	keyDecimalHandlingMode, keyTimePrecisionMode, keySnapshotLockTimeout, keyMemoryManagementSchemasClass,
-	keyMemoryManagementTablesClass, keySnapshotMode, keySnapshotIsolationMode, keySnapshotQueryMode,
-	keySnapshotQueryModeCustomName, keySnapshotLockingModeCustomName, keySnapshotLockingMode, keyHstoreHandlingMode,
-	keyBinaryHandlingMode, keySchemaNameAdjustmentMode, keyIntervalHandlingMode, keySchemaRefreshMode,
-	keyIncrementalSnapshotChunkSize, keyUnavailableValuePlaceholder, keyMessagePrefixIncludeList, keyMessagePrefixExcludeList,
-	keyPublishViaPartitionRoot, keyConverters, keyPostProcessors, keyTombstonesOnDelete,
-	keyHeartbeatInterval, keyHeartbeatTopicsPrefix, keySignalDataCollection, keySignalPollInterval,
-	keySignalEnabledChannels, keyTopicNamingStrategy, keyNotificationEnabledChannels, keyNotificationSinkTopicName,
-	keyTransactionMetadataFactory, keyCustomMetricTags, keyColumnIncludeList, keyColumnExcludeList,
-	keyTableIncludeList, keyTableExcludeList, keyTableIgnoreBuiltin, keySchemaIncludeList,
-	keySchemaExcludeList, keyMessageKeyColumns, keySnapshotSelectStatementOverrides, keyColumnMaskHashWithSalt,
-	keyColumnMaskWithDChars, keyColumnTruncateToDChars, keyIncludeSchemaComments, keyColumnPropagateSourceType,
-	keyDatatypePropagateSourceType, keyInternalSnapshotScanAllColumnsForce, keySnapshotTablesOrderByRowCount, keyHeartbeatActionQuery,
+	cdc.KeyEventProcessingFailureHandlingMode, cdc.KeyMaxBatchSize, cdc.KeyMaxQueueSize, cdc.KeyPollInterval,
+	cdc.KeyMaxQueueSizeInBytes, cdc.KeyProvideTransactionMetadata, cdc.KeySnapshotDelay, cdc.KeyStreamingDelay,
+	cdc.KeySnapshotIncludeCollectionList, cdc.KeySnapshotFetchSize, keySnapshotMaxThreads, cdc.KeySnapshotMaxThreadsMultiplier,
+	cdc.KeyLegacySnapshotMaxThreads, cdc.KeyInternalLegacySnapshotMaxThreads, cdc.KeySnapshotModeCustomName, cdc.KeySnapshotModeConfigurationBasedSnapshotData,
+	cdc.KeySnapshotModeConfigurationBasedSnapshotSchema, cdc.KeySnapshotModeConfigurationBasedStartStream, cdc.KeySnapshotModeConfigurationBasedSnapshotOnSchemaError, cdc.KeySnapshotModeConfigurationBasedSnapshotOnDataError,
+	cdc.KeyRetriableRestartConnectorWait, cdc.KeyQueryFetchSize, cdc.KeyErrorsMaxRetries, cdc.KeyIncrementalSnapshotWatermarkingStrategy,
+	cdc.KeyInternalLogPositionCheckEnable, cdc.KeyInternalAdvancedMetricsEnable, cdc.KeyConnectionValidationTimeout, cdc.KeyExecutorShutdownTimeout,
+	cdc.KeyOpenlineageIntegrationEnabled, cdc.KeyOpenlineageIntegrationConfigFilePath, cdc.KeyOpenlineageIntegrationJobNamespace, cdc.KeyOpenlineageIntegrationJobDescription,
+	cdc.KeyOpenlineageIntegrationJobTags, cdc.KeyOpenlineageIntegrationJobOwners, cdc.KeyOpenlineageIntegrationDatasetKafkaBootstrapServers, cdc.KeyExtendedHeadersEnabled,
+	cdc.KeyGuardrailCollectionsMax, cdc.KeyGuardrailCollectionsLimitAction, cdc.KeyCustomSanitizePattern, cdc.KeyStatisticsMetricsEnabled,
+	keyDecimalHandlingMode, keyTimePrecisionMode, cdc.KeySnapshotLockTimeout, cdc.KeyMemoryManagementSchemasClass,
+	cdc.KeyMemoryManagementTablesClass, keySnapshotMode, keySnapshotIsolationMode, cdc.KeySnapshotQueryMode,
+	cdc.KeySnapshotQueryModeCustomName, keySnapshotLockingModeCustomName, keySnapshotLockingMode, keyHstoreHandlingMode,
+	keyBinaryHandlingMode, cdc.KeySchemaNameAdjustmentMode, keyIntervalHandlingMode, keySchemaRefreshMode,
+	cdc.KeyIncrementalSnapshotChunkSize, keyUnavailableValuePlaceholder, keyMessagePrefixIncludeList, keyMessagePrefixExcludeList,
+	keyPublishViaPartitionRoot, cdc.KeyConverters, keyPostProcessors, cdc.KeyTombstonesOnDelete,
+	cdc.KeyHeartbeatInterval, cdc.KeyHeartbeatTopicsPrefix, cdc.KeySignalDataCollection, cdc.KeySignalPollInterval,
+	cdc.KeySignalEnabledChannels, cdc.KeyTopicNamingStrategy, cdc.KeyNotificationEnabledChannels, cdc.KeyNotificationSinkTopicName,
+	cdc.KeyTransactionMetadataFactory, cdc.KeyCustomMetricTags, cdc.KeyColumnIncludeList, cdc.KeyColumnExcludeList,
+	cdc.KeyTableIncludeList, cdc.KeyTableExcludeList, keyTableIgnoreBuiltin, keySchemaIncludeList,
+	keySchemaExcludeList, cdc.KeyMessageKeyColumns, cdc.KeySnapshotSelectStatementOverrides, cdc.KeyColumnMaskHashWithSalt,
+	cdc.KeyColumnMaskWithDChars, cdc.KeyColumnTruncateToDChars, cdc.KeyIncludeSchemaComments, keyColumnPropagateSourceType,
+	keyDatatypePropagateSourceType, cdc.KeyInternalSnapshotScanAllColumnsForce, cdc.KeySnapshotTablesOrderByRowCount, cdc.KeyHeartbeatActionQuery,
 	keyIncludeUnknownDatatypes, keySourceinfoStructMaker,
 ).With(internalKeys...).Ignoring(ignored).OrderedFrom(1)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/connectors/cdc"
 	"millrace/connectors/connectortest"
 	"millrace/schema/config"
 )
@@ -35,7 +36,7 @@ func TestKeysAreDebeziums(t *testing.T) {
 	}
 	var want []entry
 	for _, e := range all {
-		if e.Group == groupPostgres || e.Group == groupConnector || e.Group == groupEvents {
+		if e.Group == groupPostgres || e.Group == cdc.GroupConnector || e.Group == cdc.GroupEvents {
 			want = append(want, e)
 		}
 	}

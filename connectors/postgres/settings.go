@@ -15,9 +15,6 @@ import (
 
 // Settings that Debezium accepts but does not list.
 var (
-	keyReadOnly       = cdc.KeyReadOnly
-	keyTopicDelimiter = cdc.KeyTopicDelimiter
-	keyFieldAdjust    = cdc.KeyFieldAdjust
 	keyMoneyDigits    = config.Key[int32]{Name: "money.fraction.digits", Default: 2, Internal: true, Doc: "Digits behind the point of MONEY.", Check: config.Between[int32](0, 18)}
 	keyOffsetMismatch = config.Key[string]{Name: "offset.mismatch.strategy", Default: "fail", Internal: true, Doc: "What to do when the slot is ahead of the stored position, so that changes between them are gone: fail, trust_offset (the same), no_validation, trust_slot and trust_greater_lsn (go on behind the gap, with a warning).", Check: config.OneOf("fail", "no_validation", "trust_offset", "trust_slot", "trust_greater_lsn")}
 	keySkipUnchanged  = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs REPLICA IDENTITY FULL."}
@@ -28,24 +25,23 @@ var (
 	keyRetainAction = config.Key[string]{Name: "slot.retained.wal.action", Default: retainWarn, Internal: true, Check: config.OneOf(retainWarn, retainFail, retainDrop),
 		Doc: "What is done at that limit when a task does not get away from it: warn logs; fail stops the task; drop stops it and drops the slot, so that the server's disk is safe and a new snapshot is needed."}
 	keyTopicTransaction = config.Key[string]{Name: "topic.transaction", Default: "transaction", Internal: true, Doc: "Last part of the name of the topic that provide.transaction.metadata fills.", Check: config.NonEmpty}
-	keyHeartbeatPrefix2 = cdc.KeyHeartbeatPrefix2
 
-	internalKeys = []config.Field{keyReadOnly, keyTopicDelimiter, keyFieldAdjust, keyMoneyDigits, keyOffsetMismatch, keySkipUnchanged, keyTopicTransaction, keyHeartbeatPrefix2, keyWatchInterval, keyRetainLimit, keyRetainAction}
+	internalKeys = []config.Field{cdc.KeyReadOnly, cdc.KeyTopicDelimiter, cdc.KeyFieldAdjust, keyMoneyDigits, keyOffsetMismatch, keySkipUnchanged, keyTopicTransaction, cdc.KeyHeartbeatPrefix2, keyWatchInterval, keyRetainLimit, keyRetainAction}
 )
 
 // ignored are the settings that existing configurations hold and that have no
 // meaning here. They are accepted with a notice.
 var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
-	keyDatabaseSslfactory.Name:                                  "Java's TLS sockets: database.sslmode and the certificates' files do the same",
-	keyLsnFlushTimeout.Name:                                     "confirming a position never blocks",
-	keyLsnFlushTimeoutAction.Name:                               "confirming a position never blocks",
-	keySnapshotFetchSize.Name:                                   "a snapshot streams with COPY, in memory that does not depend on it",
-	keySnapshotMaxThreads.Name:                                  "a snapshot reads one table after the other with one connection",
-	keySnapshotLockingModeCustomName.Name:                       "Java classes cannot run here",
-	keySnapshotModeConfigurationBasedSnapshotSchema.Name:        "the shapes of tables are read whenever they are needed",
-	keySnapshotModeConfigurationBasedSnapshotOnSchemaError.Name: "there is no history of schemas that could be wrong: the stream announces the shapes of tables",
-	keyInternalLogPositionCheckEnable.Name:                      "the slot's position is always checked",
-	keySchemaRefreshMode.Name:                                   "a table's shape is the one that the stream announces",
+	keyDatabaseSslfactory.Name:                                      "Java's TLS sockets: database.sslmode and the certificates' files do the same",
+	keyLsnFlushTimeout.Name:                                         "confirming a position never blocks",
+	keyLsnFlushTimeoutAction.Name:                                   "confirming a position never blocks",
+	cdc.KeySnapshotFetchSize.Name:                                   "a snapshot streams with COPY, in memory that does not depend on it",
+	keySnapshotMaxThreads.Name:                                      "a snapshot reads one table after the other with one connection",
+	keySnapshotLockingModeCustomName.Name:                           "Java classes cannot run here",
+	cdc.KeySnapshotModeConfigurationBasedSnapshotSchema.Name:        "the shapes of tables are read whenever they are needed",
+	cdc.KeySnapshotModeConfigurationBasedSnapshotOnSchemaError.Name: "there is no history of schemas that could be wrong: the stream announces the shapes of tables",
+	cdc.KeyInternalLogPositionCheckEnable.Name:                      "the slot's position is always checked",
+	keySchemaRefreshMode.Name:                                       "a table's shape is the one that the stream announces",
 
 	"driver.*":                               "Java's database driver",
 	"openlineage.integration.*":              "OpenLineage",
@@ -235,19 +231,19 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		slotWait: time.Duration(keySlotMaxRetries.Get(v)) * keySlotRetryDelay.Get(v), statusInterval: keyStatusUpdateInterval.Get(v),
 		confirm: keyFlushLsnSource.Get(v) && !strings.EqualFold(keyLsnFlushMode.Get(v), "manual"), mismatch: strings.ToLower(keyOffsetMismatch.Get(v)),
 		watchEvery: keyWatchInterval.Get(v), retainLimit: keyRetainLimit.Get(v), retainAction: strings.ToLower(keyRetainAction.Get(v)),
-		isolation: strings.ToLower(keySnapshotIsolationMode.Get(v)), snapshotDelay: keySnapshotDelay.Get(v), streamingDelay: keyStreamingDelay.Get(v),
-		lockTables: strings.EqualFold(keySnapshotLockingMode.Get(v), "shared"), lockTimeout: keySnapshotLockTimeout.Get(v),
-		tableOrder: strings.ToLower(keySnapshotTablesOrderByRowCount.Get(v)), ignoreBuiltin: keyTableIgnoreBuiltin.Get(v),
-		guardrail: int(keyGuardrailCollectionsMax.Get(v)), guardrailFails: strings.EqualFold(keyGuardrailCollectionsLimitAction.Get(v), "fail"),
+		isolation: strings.ToLower(keySnapshotIsolationMode.Get(v)), snapshotDelay: cdc.KeySnapshotDelay.Get(v), streamingDelay: cdc.KeyStreamingDelay.Get(v),
+		lockTables: strings.EqualFold(keySnapshotLockingMode.Get(v), "shared"), lockTimeout: cdc.KeySnapshotLockTimeout.Get(v),
+		tableOrder: strings.ToLower(cdc.KeySnapshotTablesOrderByRowCount.Get(v)), ignoreBuiltin: keyTableIgnoreBuiltin.Get(v),
+		guardrail: int(cdc.KeyGuardrailCollectionsMax.Get(v)), guardrailFails: strings.EqualFold(cdc.KeyGuardrailCollectionsLimitAction.Get(v), "fail"),
 		decimals: strings.ToLower(keyDecimalHandlingMode.Get(v)), times: strings.ToLower(keyTimePrecisionMode.Get(v)),
 		binary:    cdc.BinaryModeOf(keyBinaryHandlingMode.Get(v)),
 		hstoreMap: strings.EqualFold(keyHstoreHandlingMode.Get(v), "map"), intervalText: strings.EqualFold(keyIntervalHandlingMode.Get(v), "string"),
-		moneyDigits: int(keyMoneyDigits.Get(v)), unknown: keyIncludeUnknownDatatypes.Get(v), comments: keyIncludeSchemaComments.Get(v),
-		tombstones: keyTombstonesOnDelete.Get(v), headers: keyExtendedHeadersEnabled.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
-		failure: strings.ToLower(keyEventProcessingFailureHandlingMode.Get(v)), maxBatch: int(keyMaxBatchSize.Get(v)), maxQueue: int(keyMaxQueueSize.Get(v)),
-		maxQueueBytes: int(keyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(keyErrorsMaxRetries.Get(v)),
-		xminEvery: keyXminFetchInterval.Get(v), heartbeat: keyHeartbeatInterval.Get(v), heartbeatAction: keyHeartbeatActionQuery.Get(v), checkTimeout: keyConnectionValidationTimeout.Get(v),
-		statistics: keyStatisticsMetricsEnabled.Get(v),
+		moneyDigits: int(keyMoneyDigits.Get(v)), unknown: keyIncludeUnknownDatatypes.Get(v), comments: cdc.KeyIncludeSchemaComments.Get(v),
+		tombstones: cdc.KeyTombstonesOnDelete.Get(v), headers: cdc.KeyExtendedHeadersEnabled.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
+		failure: strings.ToLower(cdc.KeyEventProcessingFailureHandlingMode.Get(v)), maxBatch: int(cdc.KeyMaxBatchSize.Get(v)), maxQueue: int(cdc.KeyMaxQueueSize.Get(v)),
+		maxQueueBytes: int(cdc.KeyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(cdc.KeyErrorsMaxRetries.Get(v)),
+		xminEvery: keyXminFetchInterval.Get(v), heartbeat: cdc.KeyHeartbeatInterval.Get(v), heartbeatAction: cdc.KeyHeartbeatActionQuery.Get(v), checkTimeout: cdc.KeyConnectionValidationTimeout.Get(v),
+		statistics: cdc.KeyStatisticsMetricsEnabled.Get(v),
 	}
 	if p := keyPluginName.Get(v); p != "pgoutput" && p != "decoderbufs" {
 		r.Add(cdc.Invalid(keyPluginName.Name, p, "Value must be one of decoderbufs, pgoutput"))
@@ -256,8 +252,8 @@ func parse(v config.Values) (*settings, []*config.Error) {
 		r.Add(cdc.Invalid(keySlotName.Name, s.slot, "Valid replication slot name must contain only digits, lowercase characters and underscores with length <= 63"))
 	}
 	var err error
-	s.snapshot, err = cdc.ParseSnapshotMode(keySnapshotMode.Get(v), cdc.SnapshotFlags{Data: keySnapshotModeConfigurationBasedSnapshotData.Get(v),
-		Stream: keySnapshotModeConfigurationBasedStartStream.Get(v), OnDataError: keySnapshotModeConfigurationBasedSnapshotOnDataError.Get(v)}, noModes)
+	s.snapshot, err = cdc.ParseSnapshotMode(keySnapshotMode.Get(v), cdc.SnapshotFlags{Data: cdc.KeySnapshotModeConfigurationBasedSnapshotData.Get(v),
+		Stream: cdc.KeySnapshotModeConfigurationBasedStartStream.Get(v), OnDataError: cdc.KeySnapshotModeConfigurationBasedSnapshotOnDataError.Get(v)}, noModes)
 	if err != nil {
 		r.Add(&config.Error{Key: keySnapshotMode.Name, Value: keySnapshotMode.Get(v), Reason: err.Error()})
 	}
@@ -266,19 +262,19 @@ func parse(v config.Values) (*settings, []*config.Error) {
 	}
 	r.Queue(s.maxQueue, s.maxBatch)
 	for _, pair := range [][2]string{
-		{keyTableIncludeList.Name, keyTableExcludeList.Name}, {keySchemaIncludeList.Name, keySchemaExcludeList.Name},
-		{keyColumnIncludeList.Name, keyColumnExcludeList.Name}, {keyMessagePrefixIncludeList.Name, keyMessagePrefixExcludeList.Name},
+		{cdc.KeyTableIncludeList.Name, cdc.KeyTableExcludeList.Name}, {keySchemaIncludeList.Name, keySchemaExcludeList.Name},
+		{cdc.KeyColumnIncludeList.Name, cdc.KeyColumnExcludeList.Name}, {keyMessagePrefixIncludeList.Name, keyMessagePrefixExcludeList.Name},
 	} {
 		r.Exclusive(pair[0], pair[1])
 	}
 	patterns := r.Patterns
 	s.tables = cdc.Tables{
-		Include: patterns(keyTableIncludeList.Name), Exclude: patterns(keyTableExcludeList.Name),
+		Include: patterns(cdc.KeyTableIncludeList.Name), Exclude: patterns(cdc.KeyTableExcludeList.Name),
 		IncludeSchemas: patterns(keySchemaIncludeList.Name), ExcludeSchemas: patterns(keySchemaExcludeList.Name),
 	}
-	s.columns = cdc.Columns{Include: patterns(keyColumnIncludeList.Name), Exclude: patterns(keyColumnExcludeList.Name)}
+	s.columns = cdc.Columns{Include: patterns(cdc.KeyColumnIncludeList.Name), Exclude: patterns(cdc.KeyColumnExcludeList.Name)}
 	s.told = cdc.Propagate{Columns: patterns(keyColumnPropagateSourceType.Name), Types: patterns(keyDatatypePropagateSourceType.Name)}
-	s.snapshotTables = patterns(keySnapshotIncludeCollectionList.Name)
+	s.snapshotTables = patterns(cdc.KeySnapshotIncludeCollectionList.Name)
 	s.prefixInclude, s.prefixExclude = patterns(keyMessagePrefixIncludeList.Name), patterns(keyMessagePrefixExcludeList.Name)
 
 	reselect, bad := cdc.ParseReselect(keyPostProcessors.Get(v), v.Raw)
@@ -286,21 +282,21 @@ func parse(v config.Values) (*settings, []*config.Error) {
 	s.reselect = reselect
 
 	// What follows was checked by the keys already, so it cannot fail.
-	s.tags, _ = cdc.ParseTags(keyCustomMetricTags.Get(v))
+	s.tags, _ = cdc.ParseTags(cdc.KeyCustomMetricTags.Get(v))
 	s.streamParams, _ = parseParams(keySlotStreamParams.Get(v))
 	s.identities, _ = parseIdentities(keyReplicaIdentityAutosetValues.Get(v))
-	s.keys, _ = cdc.ParseKeyColumns(keyMessageKeyColumns.Get(v))
+	s.keys, _ = cdc.ParseKeyColumns(cdc.KeyMessageKeyColumns.Get(v))
 	s.skip, _ = cdc.ParseOperations(keySkippedOperations.Get(v))
 	s.placeholder, _ = placeholderBytes(keyUnavailableValuePlaceholder.Get(v))
-	s.naming = r.Naming(s.prefix, keyTopicDelimiter.Get(v), keySchemaNameAdjustmentMode.Get(v), keyFieldAdjust.Get(v))
-	if keyProvideTransactionMetadata.Get(v) {
+	s.naming = r.Naming(s.prefix, cdc.KeyTopicDelimiter.Get(v), cdc.KeySchemaNameAdjustmentMode.Get(v), cdc.KeyFieldAdjust.Get(v))
+	if cdc.KeyProvideTransactionMetadata.Get(v) {
 		s.txTopic = s.naming.Topic(keyTopicTransaction.Get(v))
 	}
-	s.heartbeatTopic = r.HeartbeatTopic(s.naming, keyHeartbeatTopicsPrefix.Get(v), keyHeartbeatPrefix2.Get(v))
+	s.heartbeatTopic = r.HeartbeatTopic(s.naming, cdc.KeyHeartbeatTopicsPrefix.Get(v), cdc.KeyHeartbeatPrefix2.Get(v))
 	if s.statusInterval <= 0 {
 		s.statusInterval = 10 * time.Second
 	}
-	s.selects, s.texts = r.Selects(keySnapshotSelectStatementOverrides.Get(v)), r.TextRules(renamed)
+	s.selects, s.texts = r.Selects(cdc.KeySnapshotSelectStatementOverrides.Get(v)), r.TextRules(renamed)
 	return s, r.Errs
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"millrace/connectors"
+	"millrace/connectors/cdc"
 	"millrace/schema/config"
 )
 
@@ -73,16 +74,16 @@ func (src *source) Validate(ctx context.Context) []*config.Error {
 		return errs
 	}
 	tables, roots := s.captured(all)
-	add(keyTableIncludeList.Name, s.checkTables(tables, roots))
+	add(cdc.KeyTableIncludeList.Name, s.checkTables(tables, roots))
 	if len(tables) == 0 && len(roots) == 0 && (s.tables.Include != nil || s.tables.IncludeSchemas != nil) {
-		key := keyTableIncludeList.Name
+		key := cdc.KeyTableIncludeList.Name
 		if s.tables.Include == nil {
 			key = keySchemaIncludeList.Name
 		}
 		errs = append(errs, &config.Error{Key: key, Value: src.v.Raw[key], Reason: fmt.Sprintf(
 			"no table of database %q matches; the patterns must match the whole name <schema>.<table>, such as public.orders", s.database)})
 	}
-	add(keyTableIncludeList.Name, s.checkSelect(ctx, c, tables))
+	add(cdc.KeyTableIncludeList.Name, s.checkSelect(ctx, c, tables))
 	if !s.snapshot.Stream { // no slot, no publication
 		return errs
 	}
