@@ -122,9 +122,11 @@ func byCountry(offset int64) schema.Record {
 		{Key: schema.StringValue("c"), Value: schema.StringValue(string("abc"[offset%3]))}})}, topic, offset)
 }
 
+var threeFolders = []string{"flush.size", "4", "partitioner.class", "FieldPartitioner", "partition.field.name", "c"}
+
 // life runs a task until it has committed what makes one commit of three files, and returns the offset behind it.
 func life(t *testing.T, address, folder string) (next int64, err error) {
-	run := connectortest.NewSinkRun(t, Sink2, nil, conf(address, folder, "flush.size", "4", "partitioner.class", "FieldPartitioner", "partition.field.name", "c"), true)
+	run := connectortest.NewSinkRun(t, Sink2, nil, conf(address, folder, threeFolders...), true)
 	if err := run.Open(topic); err != nil {
 		return 0, err
 	}
