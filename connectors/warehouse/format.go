@@ -53,6 +53,21 @@ func (f *jsonLines) append(dst []byte, s *schema.Schema, v schema.Value) ([]byte
 
 func (f *jsonLines) finish(o *body) func(io.Writer) error { return finishGzip(o, f.gzip) }
 
+// textLines are values that are texts, one in a line.
+type textLines struct{ gzip int }
+
+func (f *textLines) ext() string     { return ".txt" + gzipExt(f.gzip) }
+func (f *textLines) oneSchema() bool { return false }
+
+func (f *textLines) append(dst []byte, _ *schema.Schema, v schema.Value) ([]byte, error) {
+	if v.Kind() != schema.String {
+		return dst, &schema.DataError{Reason: fmt.Sprintf("the value is %v, and StringFormat writes texts; set value.converter=org.apache.kafka.connect.storage.StringConverter", v.Kind())}
+	}
+	return append(append(dst, v.Str()...), '\n'), nil
+}
+
+func (f *textLines) finish(o *body) func(io.Writer) error { return finishGzip(o, f.gzip) }
+
 // rawBytes are values that are bytes, each with a separator behind it.
 type rawBytes struct {
 	extension, separator string

@@ -60,7 +60,7 @@ var (
 
 	formatClass = config.Key[config.Class]{Name: "format.class", Required: true, Importance: config.High, Group: groupFormats,
 		Check: FormatClass,
-		Doc:   "What files are: JsonFormat (a value in a line), ByteArrayFormat (bytes as they are), AvroFormat (Avro's object container) or ParquetFormat."}
+		Doc:   "What files are: JsonFormat (a value in a line), StringFormat (a text in a line), ByteArrayFormat (bytes as they are), AvroFormat (Avro's object container) or ParquetFormat."}
 	jsonDecimal = config.Key[string]{Name: "json.decimal.format", Default: "BASE64", Importance: config.Low, Group: groupFormats, Check: config.OneOf("BASE64", "NUMERIC"),
 		Doc: "How JsonFormat writes decimals: BASE64 (the unscaled bytes) or NUMERIC (a number)."}
 	bytesExt = config.Key[string]{Name: "format.bytearray.extension", Default: ".bin", Importance: config.Low, Group: groupFormats, Check: func(s string) error {
@@ -119,13 +119,13 @@ func FormatClass(c config.Class) error {
 	return err
 }
 
-// formatKind is Json, ByteArray, Avro or Parquet.
+// formatKind is Json, String, ByteArray, Avro or Parquet.
 func formatKind(class string) (string, error) {
 	switch kind := classKind(class, "Format"); kind {
-	case "Json", "ByteArray", "Avro", "Parquet":
+	case "Json", "String", "ByteArray", "Avro", "Parquet":
 		return kind, nil
 	}
-	return "", errors.New("there is no such format; there are JsonFormat, ByteArrayFormat, AvroFormat and ParquetFormat (Java classes cannot be loaded)")
+	return "", errors.New("there is no such format; there are JsonFormat, StringFormat, ByteArrayFormat, AvroFormat and ParquetFormat (Java classes cannot be loaded)")
 }
 
 // newFormat makes a format by the settings. gzip compresses JSON and bytes as a whole, at that level; 0 does not.
@@ -141,6 +141,8 @@ func newFormat(v config.Values, class config.Class, gzip int) (format, *config.E
 			return nil, errs[0]
 		}
 		return &jsonLines{c, gzip}, nil
+	case "String":
+		return &textLines{gzip}, nil
 	case "ByteArray":
 		separator := "\n"
 		if bytesSeparator.Has(v) {
