@@ -77,3 +77,9 @@ func Connect(t testing.TB, bootstrap string, o run.ConnectOptions) *ConnectServe
 	c := own(t, "connect", func(ctx context.Context, dir string) (*run.Server, error) { return run.Connect(ctx, dir, bootstrap, o) })
 	return &ConnectServer{URL: "http://" + c.server.Addr, Control: c}
 }
+
+// Apicurio is an empty Apicurio Registry for this test alone. It is fetched (160 MB) when it is first asked for.
+func Apicurio(t testing.TB) (url string) {
+	t.Helper()
+	return "http://" + own(t, "apicurio", run.Apicurio).server.Addr + run.ApicurioPath
+}
