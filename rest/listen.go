@@ -222,9 +222,6 @@ func (ls *Listeners) Advertised() string { return ls.advertised }
 // URL is where this machine's clients find the API, without a slash at its end.
 func (ls *Listeners) URL() string { return ls.list[0].scheme + "://" + ls.list[0].Addr().String() }
 
-// SignIn reports whether users must sign in.
-func (ls *Listeners) SignIn() bool { return ls.users != nil }
-
 // Loopback reports whether nobody outside of this machine reaches any of the listeners.
 func (ls *Listeners) Loopback() bool {
 	for _, l := range ls.list {

@@ -120,12 +120,6 @@ func (c *Client) Status(ctx context.Context, name string) (s Status, err error) 
 	return s, err
 }
 
-// PlainStatus is one connector's state as Connect answers it.
-func (c *Client) PlainStatus(ctx context.Context, name string) (s json.RawMessage, err error) {
-	err = c.call(ctx, http.MethodGet, path("connectors", name, "status"), nil, &s)
-	return s, err
-}
-
 type createBody struct {
 	Name    string            `json:"name"`
 	Config  map[string]string `json:"config"`
