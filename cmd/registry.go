@@ -3,7 +3,6 @@ package cmd
 import (
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"time"
 
@@ -62,13 +61,9 @@ func (s *registryServer) collectors() []prometheus.Collector {
 }
 
 // open reads the topic of schemas and serves it until end is called, which waits for what is under way.
-func (s *registryServer) open(ctx context.Context, l *log.Log, worker runtime.WorkerConfig, lg *slog.Logger) (end func() error, err error) {
+func (s *registryServer) open(ctx context.Context, l *log.Log, worker runtime.WorkerConfig, client *http.Client, lg *slog.Logger) (end func() error, err error) {
 	if s == nil {
 		return func() error { return nil }, nil
-	}
-	client, err := registryClient(worker.REST, lg)
-	if err != nil {
-		return nil, err
 	}
 	s.instance, err = registry.Open(ctx, registry.Config{Log: l, Settings: worker.Registry, Types: schemaTypes, URL: s.on.Advertised(), Logger: lg})
 	if err != nil {
@@ -82,7 +77,6 @@ func (s *registryServer) open(ctx context.Context, l *log.Log, worker runtime.Wo
 		stop()
 		err := <-done
 		s.instance.Close()
-		client.CloseIdleConnections()
 		return err
 	}, nil
 }
@@ -98,19 +92,6 @@ func (s *registryServer) settled(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, registryAgrees)
 	defer cancel()
 	_, _, _ = s.instance.Leader(ctx) // whoever writes meanwhile waits as well
-}
-
-// registryClient calls the instance that writes. Where listeners speak TLS it trusts what they trust.
-func registryClient(c runtime.RESTConfig, lg *slog.Logger) (*http.Client, error) {
-	transport := &http.Transport{DialContext: (&net.Dialer{Timeout: 5 * time.Second}).DialContext, MaxIdleConnsPerHost: 32, IdleConnTimeout: time.Minute}
-	m, err := c.ClientTLS(lg)
-	if err != nil {
-		return nil, err
-	}
-	if m != nil {
-		transport.TLSClientConfig = m.ClientTLS()
-	}
-	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, nil
 }
 
 var _ restregistry.Instance = (*registry.Instance)(nil)

@@ -152,7 +152,12 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
 
-	endRegistry, err := schemas.open(ctx, l, worker, s.lg)
+	others, err := rest.PeerClient(worker.REST, s.lg)
+	if err != nil {
+		return err
+	}
+	defer others.CloseIdleConnections()
+	endRegistry, err := schemas.open(ctx, l, worker, others, s.lg)
 	if err != nil {
 		return stopped(ctx, err)
 	}
@@ -168,7 +173,7 @@ func (s *standalone) run(ctx context.Context) (err error) {
 	serving := make(chan error, 1)
 	serveCtx, endServing := context.WithCancel(context.WithoutCancel(ctx))
 	go func() {
-		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg, Metrics: metricsHandler(s.lg, append(schemas.collectors(), h.Collector(), l.Collector(worker.MetricTopics))...), Kafka: cmp.Or(l.Addr(), strings.TrimSpace(s.worker["bootstrap.servers"])), Registry: schemas.url(), Topics: internalTopics(worker)})
+		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: s.lg, Client: others, Metrics: metricsHandler(s.lg, append(schemas.collectors(), h.Collector(), l.Collector(worker.MetricTopics))...), Kafka: cmp.Or(l.Addr(), strings.TrimSpace(s.worker["bootstrap.servers"])), Registry: schemas.url(), Topics: internalTopics(worker)})
 	}()
 	defer func() { endServing(); err = errors.Join(err, <-serving) }()
 

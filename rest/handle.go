@@ -43,7 +43,11 @@ func (s *Server) handle(h handler) http.HandlerFunc {
 			s.lg.Error("request handler panicked", "method", r.Method, "route", chi.RouteContext(r.Context()).RoutePattern(), "panic", p)
 			writeError(w, errors.New("internal error: a bug, see the worker's log"))
 		}()
-		v, err := h(r.WithContext(ctx))
+		r = r.WithContext(ctx)
+		v, err := h(r)
+		if to := (*runtime.ForwardError)(nil); errors.As(err, &to) {
+			v, err = s.forward(r, to)
+		}
 		if err != nil {
 			writeError(w, err)
 			return

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -35,6 +36,8 @@ type Config struct {
 	REST runtime.RESTConfig
 	// Users must sign in. Nil: nobody must.
 	Users *Users
+	// Client calls the workers that requests are forwarded to; nil: one without settings of its own.
+	Client *http.Client
 	// Metrics serves GET /metrics. Nil: there is no such route.
 	Metrics http.Handler
 }
@@ -43,6 +46,7 @@ type Config struct {
 type Server struct {
 	herder      Herder
 	lg          *slog.Logger
+	client      *http.Client
 	metrics     http.Handler
 	mux         *chi.Mux
 	kafka       string                 // address of the log
@@ -55,7 +59,7 @@ type Server struct {
 
 // New makes a Server.
 func New(c Config) *Server {
-	s := &Server{herder: c.Herder, lg: c.Log, metrics: c.Metrics, kafka: c.Kafka, registry: c.Registry, internal: c.Topics}
+	s := &Server{herder: c.Herder, lg: c.Log, client: cmp.Or(c.Client, http.DefaultClient), metrics: c.Metrics, kafka: c.Kafka, registry: c.Registry, internal: c.Topics}
 	ops := s.ops()
 	s.description = sync.OnceValues(func() ([]byte, error) { return describeAPI(ops) })
 	s.mux = s.routes(ops)

@@ -1,6 +1,7 @@
 package rest_test
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"net/http/httptest"
@@ -25,6 +26,8 @@ type worker struct {
 	url string
 	dir string // its files
 	log *log.Log
+
+	herder *herder.Herder
 }
 
 func startWorker(t testing.TB) *worker {
@@ -35,12 +38,33 @@ func startWorker(t testing.TB) *worker {
 // startWorkerWith is a worker with properties and plugins beside those that all have.
 func startWorkerWith(t testing.TB, properties map[string]string, lg *slog.Logger, more ...plugin.Plugin) *worker {
 	t.Helper()
-	dir := t.TempDir()
+	w := &worker{dir: t.TempDir(), log: logtest.New(t)}
+	s := httptest.NewUnstartedServer(nil)
+	w.serve(t, s, "http://127.0.0.1:18083/", properties, lg, more...)
+	return w
+}
+
+// startPool is a pool of workers that share a log and files; each advertises where its API is.
+func startPool(t testing.TB, n int, properties map[string]string) []*worker {
+	t.Helper()
+	dir, l := t.TempDir(), logtest.New(t)
+	pool := make([]*worker, n)
+	for i := range pool {
+		pool[i] = &worker{dir: dir, log: l}
+		s := httptest.NewUnstartedServer(nil)
+		pool[i].serve(t, s, "http://"+s.Listener.Addr().String()+"/", properties, quietLog())
+	}
+	return pool
+}
+
+// serve opens the worker and starts s as its API.
+func (w *worker) serve(t testing.TB, s *httptest.Server, advertised string, properties map[string]string, lg *slog.Logger, more ...plugin.Plugin) {
+	t.Helper()
 	table, err := runtime.NewPlugins(append(plugins(), more...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	roots, err := runtime.NewFileRoots([]string{dir, "/no/such/dir"}, nil)
+	roots, err := runtime.NewFileRoots([]string{w.dir, "/no/such/dir"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,20 +80,20 @@ func startWorkerWith(t testing.TB, properties map[string]string, lg *slog.Logger
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	l := logtest.New(t)
-	h, err := herder.Open(t.Context(), herder.Config{Log: l, Plugins: table, Worker: loaded.Worker, Providers: loaded.Providers, Files: roots, Logger: lg, AdvertisedURL: "http://127.0.0.1:18083/"})
+	w.herder, err = herder.Open(t.Context(), herder.Config{Log: w.log, Plugins: table, Worker: loaded.Worker, Providers: loaded.Providers, Files: roots, Logger: lg, AdvertisedURL: advertised})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := httptest.NewServer(rest.New(rest.Config{Herder: h, Log: lg, CheckHost: true}))
+	s.Config.Handler = rest.New(rest.Config{Herder: w.herder, Log: lg, CheckHost: true})
+	s.Start()
+	w.url = s.URL
 	t.Cleanup(func() {
 		s.Close()
-		if err := h.Close(t.Context()); err != nil {
+		if err := w.herder.Close(context.WithoutCancel(t.Context())); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
-	<-h.Ready()
-	return &worker{url: s.URL, dir: dir, log: l}
+	<-w.herder.Ready()
 }
 
 // plugins are what the worker has.

@@ -238,7 +238,7 @@ type UnavailableError struct{ Msg string }
 func (e *UnavailableError) Error() string { return e.Msg }
 
 // A ForwardError is a ConflictError for whom cannot forward: another worker must serve
-// the request, the one whose API is at URL.
+// the request, the one whose API is at URL; "" where that is not known now.
 type ForwardError struct {
 	URL string
 	ConflictError

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"mime"
 	"net/http"
 	"slices"
@@ -340,39 +339,15 @@ func (s *Server) write(c *call, shared bool, prepare func() error, decide func(b
 
 // forward hands a request on. again says that the instance there does not write any more.
 func (s *Server) forward(c *call, leader string) (a answer, again bool, err error) {
-	fail := func(err error) (answer, bool, error) {
+	f, err := rest.Forward(s.Client, c.Request, leader+c.uri, c.body, http.Header{forwarded: {"true"}})
+	if err != nil {
 		return answer{}, false, &rules.Error{Code: rules.CodeForwarding, Message: "Error while forwarding the request to the leader: " + err.Error()}
-	}
-	r, err := http.NewRequestWithContext(c.Context(), c.Method, leader+c.uri, bytes.NewReader(c.body))
-	if err != nil {
-		return fail(err)
-	}
-	for _, h := range []string{"Content-Type", "Accept", "Authorization"} {
-		if v := c.Header.Values(h); len(v) > 0 {
-			r.Header[h] = v
-		}
-	}
-	r.Header.Set(forwarded, "true")
-	resp, err := s.Client.Do(r)
-	if err != nil {
-		return fail(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxForwarded+1))
-	switch {
-	case err != nil:
-		return fail(err)
-	case len(body) > maxForwarded:
-		return fail(fmt.Errorf("its answer has more than %d bytes", maxForwarded))
 	}
 	var refused struct {
 		Code int `json:"error_code"`
 	}
-	if resp.StatusCode >= 500 && json.Unmarshal(body, &refused) == nil && (refused.Code == rules.CodeForwarding || refused.Code == rules.CodeUnknownLeader) {
+	if f.Status >= 500 && json.Unmarshal(f.Body, &refused) == nil && (refused.Code == rules.CodeForwarding || refused.Code == rules.CodeUnknownLeader) {
 		return answer{}, true, nil
 	}
-	if len(body) == 0 {
-		body = nil
-	}
-	return answer{resp.StatusCode, resp.Header.Get("Content-Type"), body}, false, nil
+	return answer{f.Status, f.Header.Get("Content-Type"), f.Body}, false, nil
 }

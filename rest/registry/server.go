@@ -42,7 +42,6 @@ type Server struct {
 // Limits of the server.
 const (
 	requestTimeout = 60 * time.Second
-	maxForwarded   = 64 << 20 // of an answer that is handed on
 )
 
 // New makes a Server.
