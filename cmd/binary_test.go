@@ -21,12 +21,16 @@ import (
 	"time"
 )
 
+// built is where the binary was built; "" where no test has wanted one.
+var built string
+
 // binary is the path of a millrace built from this tree, once for all tests.
 var binary = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "millrace-binary-")
 	if err != nil {
 		return "", err
 	}
+	built = dir
 	path := filepath.Join(dir, "millrace")
 	cmd := exec.Command("go", "build", "-o", path, "./millrace")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
@@ -38,8 +42,8 @@ var binary = sync.OnceValues(func() (string, error) {
 
 func TestMain(m *testing.M) {
 	code := m.Run()
-	if path, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if built != "" {
+		os.RemoveAll(built)
 	}
 	os.Exit(code)
 }
@@ -263,6 +267,7 @@ type status struct {
 
 type part struct {
 	State, Trace string
+	Worker       string `json:"worker_id"`
 	Reason       *struct{ Code, Summary, Remedy string }
 	Restarts     int
 }

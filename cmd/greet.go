@@ -16,34 +16,37 @@ import (
 
 // greet tells what runs and what to do next: for people on a terminal, else as one
 // line of the log.
-func (s *standalone) greet(ctx context.Context, h rest.Herder, l *log.Log, on *rest.Listeners, schemas *registryServer, isNew bool, worker runtime.WorkerConfig) {
+func (p *process) greet(ctx context.Context, h rest.Herder, l *log.Log, on *rest.Listeners, schemas *registryServer, isNew bool, worker runtime.WorkerConfig) {
 	took, rss := time.Since(processStart()).Round(time.Millisecond), residentMiB()
 	names, err := h.Connectors(ctx)
 	if err != nil {
-		s.lg.Warn("cannot list the connectors yet", "cause", err)
+		p.lg.Warn("cannot list the connectors yet", "cause", err)
 	}
 	kafka, api := l.Addr(), on.URL()
 	if !isTerminal(os.Stdout) {
-		s.lg.Info("ready", "version", version, "after", took, "resident_mib", rss, "rest", api, "kafka", kafka, "registry", schemas.url(),
-			"cluster", h.ClusterID(), "connectors", len(names), "data", s.data)
+		p.lg.Info("ready", "version", version, "after", took, "resident_mib", rss, "rest", api, "kafka", kafka, "registry", schemas.url(),
+			"cluster", h.ClusterID(), "group", worker.GroupID, "connectors", len(names), "data", p.data)
 		return
 	}
-	age := "existing"
-	if isNew {
-		age = "new"
-	}
-	fmt.Fprintf(s.out, "Millrace %s ready in %v, %d MiB      data %s (%s)      Ctrl-C stops\n", version, took, rss, s.data, age)
-	fmt.Fprintf(s.out, "  REST   %s      Registry  %s      Kafka  %s\n", api, orNone(schemas.url()), orNone(kafka))
+	where := "group " + worker.GroupID
 	switch {
-	case on.Loopback() && s.kafkaIsLocal(worker):
-		fmt.Fprintln(s.out, "  Open to this machine only, no sign-in.")
-	case !worker.REST.Insecure:
-		fmt.Fprintln(s.out, "  Who comes from another machine signs in.")
-	default:
-		fmt.Fprintln(s.out, "  Open to whoever reaches these addresses, no sign-in (insecure=true).")
+	case !p.distributed && isNew:
+		where = "data " + p.data + " (new)"
+	case !p.distributed:
+		where = "data " + p.data + " (existing)"
 	}
-	if len(names)+len(s.connectors) == 0 {
-		fmt.Fprintf(s.out, `No connectors yet. Next, in another terminal, stream a file's lines into the topic "lines":
+	fmt.Fprintf(p.out, "Millrace %s ready in %v, %d MiB      %s      Ctrl-C stops\n", version, took, rss, where)
+	fmt.Fprintf(p.out, "  REST   %s      Registry  %s      Kafka  %s\n", api, orNone(schemas.url()), orNone(kafka))
+	switch {
+	case on.Loopback() && p.kafkaIsLocal(worker):
+		fmt.Fprintln(p.out, "  Open to this machine only, no sign-in.")
+	case !worker.REST.Insecure:
+		fmt.Fprintln(p.out, "  Who comes from another machine signs in.")
+	default:
+		fmt.Fprintln(p.out, "  Open to whoever reaches these addresses, no sign-in (insecure=true).")
+	}
+	if len(names)+len(p.connectors) == 0 {
+		fmt.Fprintf(p.out, `No connectors yet. Next, in another terminal, stream a file's lines into the topic "lines":
   echo hello > hello.txt
   curl -X POST %s/connectors -H 'Content-Type: application/json' \
     -d '{"name":"hello","config":{"connector.class":"FileStreamSource","file":"hello.txt","topic":"lines"}}'
@@ -63,7 +66,7 @@ What else there is: curl %s/connector-plugins     Every setting: millrace docs
 			troubled++
 		}
 	}
-	fmt.Fprintf(s.out, "%d connectors, %d tasks; %s      curl '%s/connectors?expand=status'\n", len(names), tasks, needsYou(troubled), api)
+	fmt.Fprintf(p.out, "%d connectors, %d tasks; %s      curl '%s/connectors?expand=status'\n", len(names), tasks, needsYou(troubled), api)
 }
 
 func hasFailed(st runtime.Status) bool {

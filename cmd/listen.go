@@ -14,18 +14,18 @@ import (
 )
 
 // logConfig says where the log is and who may reach it. onOffline is told when its disk has failed.
-func (s *standalone) logConfig(worker runtime.WorkerConfig, onOffline func(error)) (log.Config, error) {
-	if s.onCluster() {
-		c := log.Config{Logger: s.lg}
-		for seed := range strings.SplitSeq(s.worker["bootstrap.servers"], ",") {
+func (p *process) logConfig(worker runtime.WorkerConfig, onOffline func(error)) (log.Config, error) {
+	if p.onCluster() {
+		c := log.Config{Logger: p.lg}
+		for seed := range strings.SplitSeq(p.worker["bootstrap.servers"], ",") {
 			c.Seeds = append(c.Seeds, strings.TrimSpace(seed))
 		}
-		for _, key := range slices.Sorted(maps.Keys(s.worker)) {
-			if strings.HasPrefix(key, "log.") && (key != "log.listeners" || s.flagGiven("kafka")) {
-				s.lg.Warn("setting without effect: the log is the cluster of bootstrap.servers", "setting", key)
+		for _, key := range slices.Sorted(maps.Keys(p.worker)) {
+			if strings.HasPrefix(key, "log.") && (key != "log.listeners" || p.flagGiven("kafka")) {
+				p.lg.Warn("setting without effect: the log is the cluster of bootstrap.servers", "setting", key)
 			}
 		}
-		opts, errs := worker.Cluster.Options(s.lg)
+		opts, errs := worker.Cluster.Options(p.lg)
 		if len(errs) > 0 {
 			all := make([]error, len(errs))
 			for i, e := range errs {
@@ -37,13 +37,13 @@ func (s *standalone) logConfig(worker runtime.WorkerConfig, onOffline func(error
 		return c, nil
 	}
 	for _, key := range worker.Cluster.Unused() {
-		s.lg.Warn("setting without effect: there is no cluster, and the worker reaches its own log within the process", "setting", key)
+		p.lg.Warn("setting without effect: there is no cluster, and the worker reaches its own log within the process", "setting", key)
 	}
-	c, err := worker.Log.Embedded(s.lg)
+	c, err := worker.Log.Embedded(p.lg)
 	if err != nil {
 		return c, err
 	}
-	c.Logger, c.DataDir = s.lg, filepath.Join(s.data, "log")
+	c.Logger, c.DataDir = p.lg, filepath.Join(p.data, "log")
 	if !worker.Log.StayOffline {
 		c.OnOffline = onOffline
 	}
@@ -51,8 +51,8 @@ func (s *standalone) logConfig(worker runtime.WorkerConfig, onOffline func(error
 }
 
 // kafkaIsLocal reports whether only this machine reaches the log.
-func (s *standalone) kafkaIsLocal(worker runtime.WorkerConfig) bool {
-	return s.onCluster() || !slices.ContainsFunc(worker.Log.Listeners, func(l log.Listener) bool { return !l.Loopback() })
+func (p *process) kafkaIsLocal(worker runtime.WorkerConfig) bool {
+	return p.onCluster() || !slices.ContainsFunc(worker.Log.Listeners, func(l log.Listener) bool { return !l.Loopback() })
 }
 
 // explainKafkaPort says what to do about a port in use.

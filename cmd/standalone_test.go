@@ -295,7 +295,7 @@ func TestASecondWorkerJoinsByTheFirstOnesProperties(t *testing.T) {
 		t.Fatalf("%d %s %s", status, text, errs)
 	}
 	s.write("second.properties", text)
-	second := newRuns(t, filepath.Join(s.dir, "second.properties"))
+	second := &runs{dir: s.dir, args: []string{"distributed", "second.properties", "--config", "listeners=http://127.0.0.1:0"}}
 	p := second.start(t)
 	first.create("src", fileSource(filepath.Join(r.dir, "in.txt"), "lines"))
 	p.until("the second worker knows the connector of the first", 30*time.Second, func() (bool, string) {

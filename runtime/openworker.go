@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -33,11 +34,26 @@ func LoadWorker(ctx context.Context, plugins *Plugins, properties map[string]str
 	}
 	l := Loaded{Providers: set, Secrets: resolved.Secrets()}
 	l.Worker, errs = ParseWorker(resolved.Values)
+	errs = append(errs, missingConverters(plugins, l.Worker)...)
 	l.Worker.Notices = append(l.Worker.Notices, notices...)
 	for i, n := range l.Worker.Notices {
 		l.Worker.Notices[i] = l.Secrets.Text(n)
 	}
 	return l, l.Secrets.ConfigErrors(errs)
+}
+
+// missingConverters are the converters that the worker names and that the binary does not have: no connector without one of its own could run.
+func missingConverters(plugins *Plugins, c WorkerConfig) (errs []*config.Error) {
+	for key, class := range map[string]string{keyConverter.Name: c.KeyConverter, valueConverter.Name: c.ValueConverter, headerConverter.Name: c.HeaderConverter} {
+		if _, given := c.Properties[key]; class == "" && !given {
+			continue // told as missing
+		}
+		if _, ok := plugins.Converters.Find(class); !ok {
+			errs = append(errs, &config.Error{Key: key, Value: class, Reason: fmt.Sprintf("Class %s could not be found.", class)})
+		}
+	}
+	slices.SortFunc(errs, func(a, b *config.Error) int { return strings.Compare(a.Key, b.Key) })
+	return errs
 }
 
 // FileRootsOf are the folders of file.roots, before anything else of the properties is read.

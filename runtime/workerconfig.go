@@ -144,6 +144,12 @@ func StandaloneDefaults() map[string]string {
 	}
 }
 
+// DistributedDefaults are what differs from Connect's own defaults for a worker of a group on a cluster: it listens to this machine alone, and
+// the registry, which Connect has none of, is there where it is asked for.
+func DistributedDefaults() map[string]string {
+	return map[string]string{registryListeners.Name: "none"}
+}
+
 // WithDefaults is the properties with those of defaults that they do not give. A
 // converter that the properties name themselves takes no settings from the defaults.
 func WithDefaults(properties, defaults map[string]string) map[string]string {
