@@ -137,8 +137,13 @@ func TestEveryMetricThatDashboardsKnow(t *testing.T) {
 
 func TestWhatMetricsSay(t *testing.T) {
 	h := busy(t)
-	got := scrape(t, h)
 	task := []string{"connector", "to", "task", "0"}
+	var got map[string]*dto.MetricFamily
+	Until(t, "the task to hear of its commit", func() bool {
+		got = scrape(t, h)
+		n, _ := series(got, "kafka_connect_sink_task_offset_commit_completion_total", task...)
+		return n > 0
+	})
 	for _, c := range []struct {
 		name   string
 		labels []string
