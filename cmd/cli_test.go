@@ -131,6 +131,7 @@ func TestCommandLine(t *testing.T) {
 			{args: "connectors validate -f src.json -o json", has: `"error_count": 0`},
 			{args: "connectors validate -f -", stdin: `{"name":"x","config":{"connector.class":"NoSuch"}}`, status: 1, err: "NoSuch"},
 			{args: "connectors validate -f -", stdin: `{"name":"x"`, status: 1, err: "standard input"},
+			{args: "connectors validate -f -", stdin: `{"name":"x","config":{"connector.class":"PostgresConnector","snapshot.fetch.size":"7"}}`, status: 1, err: "snapshot.fetch.size has no effect: a snapshot streams with COPY"},
 			{args: "connectors preview src --records 1", out: "record 1   file \"in.txt\", byte 0\n  read       more   key null\n             \"one\"\n  encode     unchanged\n"},
 			{args: "connectors preview -f src.json -o json", has: `"type": "source"`},
 			{args: "connectors preview nope", status: 3, err: "nope"},

@@ -136,7 +136,7 @@ func (k *connectorsCmd) validateAll(ctx context.Context, docs []*connectorFile, 
 	return no("%s %s wrong, %s", count(wrong, "setting"), verb, outcome)
 }
 
-// tellErrors writes what is wrong with a file's settings and returns how many are.
+// tellErrors writes what is wrong with a file's settings, and which have no effect, and returns how many are wrong.
 func (k *connectorsCmd) tellErrors(d *connectorFile, v client.Validation) int {
 	n := 0
 	for _, c := range v.Configs {
@@ -147,6 +147,9 @@ func (k *connectorsCmd) tellErrors(d *connectorFile, v client.Validation) int {
 		for _, e := range c.Value.Errors {
 			fmt.Fprintf(k.err, "%s: %s: %s\n", d.path, c.Value.Name, printable(e))
 		}
+	}
+	for _, i := range v.Ignored {
+		fmt.Fprintf(k.err, "%s: %s has no effect: %s\n", d.path, printable(i.Name), printable(i.Reason))
 	}
 	return n
 }

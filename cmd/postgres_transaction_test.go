@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,8 +21,13 @@ func TestOneLargeTransactionInFlatMemory(t *testing.T) {
 	db := pg.NewDatabase(t)
 	pg.Exec(t, db, "CREATE TABLE large (id int PRIMARY KEY, n int, note text)")
 	p := newRuns(t).start(t)
-	p.create("pg", pgSource(pg, db, "public.large"))
+	source := pgSource(pg, db, "public.large")
+	source["snapshot.fetch.size"] = "7"
+	p.create("pg", source)
 	p.running("pg", 1)
+	if s := p.log.String(); !strings.Contains(s, "a connector's setting has no effect") || !strings.Contains(s, "snapshot.fetch.size") {
+		t.Error("the log does not tell that snapshot.fetch.size has no effect")
+	}
 	// The connector may be in its snapshot still: either way the rows are there once.
 	pg.Exec(t, db, "INSERT INTO large VALUES (0, 0, 'the stream runs')")
 	keys := func(from string) []byte {

@@ -258,6 +258,15 @@ type ConfigInfos struct {
 	ErrorCount int          `json:"error_count"`
 	Groups     []string     `json:"groups"`
 	Configs    []ConfigInfo `json:"configs"`
+
+	// Ignored are the given settings of the connector that have no effect, which Connect's answer has not; none where all have one.
+	Ignored []IgnoredSetting `json:"ignored,omitempty"`
+}
+
+// IgnoredSetting is a setting that is accepted and has no effect, with the reason.
+type IgnoredSetting struct {
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 // ConfigInfo is one setting of a validation: what it is and what was given.

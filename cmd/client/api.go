@@ -248,6 +248,10 @@ type Validation struct {
 			Errors []string `json:"errors"`
 		} `json:"value"`
 	} `json:"configs"`
+	Ignored []struct {
+		Name   string `json:"name"`
+		Reason string `json:"reason"`
+	} `json:"ignored"` // settings that are accepted and have no effect; an older worker and Connect tell of none
 }
 
 // Validate has a worker check a configuration, which must hold connector.class.

@@ -253,6 +253,9 @@ func (d *Validator) validate(ctx context.Context, raw map[string]string, secrets
 	infos := a.infos(raw[ConnectorClass.Name], names, keys)
 	infos.Configs = append(infos.Configs, clients...)
 	infos.ErrorCount += clientErrors
+	for _, n := range own.Ignored() {
+		infos.Ignored = append(infos.Ignored, runtime.IgnoredSetting{Name: n.Key, Reason: n.Reason})
+	}
 	return infos, nil
 }
 

@@ -9,6 +9,8 @@ import (
 	"millrace/connectors"
 	"millrace/connectors/elasticsearch"
 	"millrace/connectors/file"
+	"millrace/connectors/mysql"
+	"millrace/connectors/postgres"
 	"millrace/runtime"
 	"millrace/runtime/settings"
 	"millrace/schema/converters"
@@ -73,6 +75,40 @@ func converterPlugins() []plugin.Plugin {
 		list = append(list, p)
 	}
 	return list
+}
+
+// Whoever gives any of the settings that a source accepts and ignores is told so by the validation, with the reason.
+func TestSettingsWithoutEffectAreTold(t *testing.T) {
+	for _, source := range []connectors.SourcePlugin{postgres.Source, mysql.Source} {
+		d := validator(t)
+		plugins, err := runtime.NewPlugins(append([]plugin.Plugin{source}, converterPlugins()...)...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d.Plugins = plugins
+		conf, want := map[string]string{"connector.class": source.Class}, map[string]string{}
+		for key, reason := range source.Config.Ignored() {
+			key = strings.Replace(key, "*", "one.of.them", 1)
+			conf[key], want[key] = "1", reason
+		}
+		infos, err := d.Validate(t.Context(), conf)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, i := range infos.Ignored {
+			if want[i.Name] == "" || want[i.Name] != i.Reason {
+				t.Errorf("%s: told of %s: %q, want %q", source.Name, i.Name, i.Reason, want[i.Name])
+			}
+			delete(want, i.Name)
+		}
+		if len(want) > 0 || len(infos.Ignored) < 40 {
+			t.Errorf("%s: %d settings are told of, and not %v", source.Name, len(infos.Ignored), want)
+		}
+		body, err := json.Marshal(infos)
+		if err != nil || !strings.Contains(string(body), `"ignored":[{"name":`) {
+			t.Errorf("%s: the answer does not hold them: %v", source.Name, err)
+		}
+	}
 }
 
 func TestANameThatNoFrameHoldsIsRefused(t *testing.T) {
