@@ -233,6 +233,13 @@ func TestIdleSlotMovesOn(t *testing.T) {
 	}
 	noise()
 	r.WaitFor("a lag of less than 32 MB", func() bool { return len(lag()) < 2 || lag() < "32" && len(lag()) == 2 })
+	// What another database writes comes through the same log.
+	other := databaseOn(t, d.server)
+	other.exec("CREATE TABLE noisy (id int, filler text)", "INSERT INTO noisy SELECT g, repeat('n', 1000) FROM generate_series(1, 60000) g", "SELECT pg_switch_wal()")
+	written := d.text("SELECT pg_current_wal_lsn()")
+	r.WaitFor("the slot to be behind what another database wrote", func() bool {
+		return d.text("SELECT (confirmed_flush_lsn >= '"+written+"'::pg_lsn)::text FROM pg_replication_slots WHERE slot_name = '"+d.name+"'") == "true"
+	})
 	// A row that the log does not take holds the position.
 	r.Block()
 	d.exec("INSERT INTO quiet VALUES (1)")

@@ -203,15 +203,19 @@ type slotState struct {
 	pid                    string
 	confirmed              lsn
 	lost                   bool
+	failover               bool
 }
 
 // slotState looks the slot up; nil: there is none.
 func (c *session) slotState(ctx context.Context) (*slotState, error) {
-	status := "''"
+	status, failover := "''", "false"
 	if c.version >= 130000 {
 		status = "wal_status"
 	}
-	rows, err := c.query(ctx, `SELECT plugin, database, slot_type, active, active_pid, confirmed_flush_lsn, `+status+`
+	if c.version >= failoverSince {
+		failover = "failover"
+	}
+	rows, err := c.query(ctx, `SELECT plugin, database, slot_type, active, active_pid, confirmed_flush_lsn, `+status+`, `+failover+`
 		FROM pg_catalog.pg_replication_slots WHERE slot_name = `+quoteText(c.s.slot))
 	if err != nil {
 		return nil, c.s.classify(err, fmt.Sprintf("look for slot %q", c.s.slot))
@@ -220,7 +224,7 @@ func (c *session) slotState(ctx context.Context) (*slotState, error) {
 		return nil, nil
 	}
 	r := rows[0]
-	st := &slotState{plugin: r[0].text, database: r[1].text, kind: r[2].text, active: r[3].text == "t", pid: r[4].text, lost: r[6].text == "lost"}
+	st := &slotState{plugin: r[0].text, database: r[1].text, kind: r[2].text, active: r[3].text == "t", pid: r[4].text, lost: r[6].text == "lost", failover: r[7].text == "t"}
 	if !r[5].null {
 		if st.confirmed, err = parseLSN(r[5].text); err != nil {
 			return nil, err

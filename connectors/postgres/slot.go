@@ -42,7 +42,7 @@ func (s *settings) createSQL(version int, name string, temporary bool) string {
 	}
 	sql += " LOGICAL pgoutput "
 	switch {
-	case version >= 170000 && s.failover && !temporary:
+	case version >= failoverSince && s.failover && !temporary:
 		sql += "(SNAPSHOT 'export', FAILOVER true)"
 	case version >= 150000:
 		sql += "(SNAPSHOT 'export')"
@@ -50,6 +50,22 @@ func (s *settings) createSQL(version int, name string, temporary bool) string {
 		sql += "EXPORT_SNAPSHOT"
 	}
 	return sql
+}
+
+// failoverSince is the version from which on standby servers can keep slots in step.
+const failoverSince = 170000
+
+// withoutFailover is why slot.failover has no effect, with the remedy; "" where it has one, or is not asked for.
+func (s *settings) withoutFailover(version int, st *slotState) string {
+	switch {
+	case !s.failover || st != nil && st.failover:
+		return ""
+	case version < failoverSince:
+		return "standby servers keep slots in step from Postgres 17 on, and this server is older: after a failover the slot is gone"
+	case st != nil:
+		return "the slot was created without it: stop the connector and run ALTER_REPLICATION_SLOT " + quoteName(s.slot) + " (FAILOVER true) on a connection for replication (psql \"dbname=… replication=database\")"
+	}
+	return ""
 }
 
 // dropSlot drops the slot after an orderly stop.

@@ -68,7 +68,7 @@ var effects = map[string]string{
 	"schema.name.adjustment.mode":                     "TestSettingsThatShapeRows",
 	"skipped.operations":                              "TestTruncate",
 	"slot.drop.on.stop":                               "TestSlotIsDroppedOnStop",
-	"slot.failover":                                   "TestCommandsOfSlots",
+	"slot.failover":                                   "TestFailoverSlots",
 	"slot.max.retries":                                "TestValidateServer",
 	"slot.name":                                       "TestValidateServer",
 	"slot.retry.delay.ms":                             "TestValidateServer",
