@@ -83,6 +83,63 @@ func (a restAPI) stop(name string) string {
 	}
 }
 
+// handedOver is a table whose changes one connector after the other sends to a topic.
+type handedOver struct {
+	*load
+	kafka, topic string
+	marker       int // the next one's id
+}
+
+// write commits transactions.
+func (h *handedOver) write(transactions int) {
+	h.t.Helper()
+	for range transactions {
+		if err := h.transaction(h.t.Context()); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// wait waits until who captures now has sent all that was committed.
+func (h *handedOver) wait(who string) {
+	h.t.Helper()
+	if _, err := h.conn.Exec(h.t.Context(), "INSERT INTO load VALUES ($1, $1, 'marker')", h.marker); err != nil {
+		h.t.Fatal(err)
+	}
+	h.history[h.marker] = []int{h.marker}
+	want := fmt.Sprintf(`{"id":%d}`, h.marker)
+	h.marker--
+	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+		for _, r := range consume(h.t, h.kafka, h.topic) {
+			if r.Key != nil && *r.Key == want {
+				return
+			}
+		}
+		if time.Now().After(until) {
+			h.t.Fatalf("%s has not sent the marker %s", who, want)
+		}
+	}
+}
+
+// check compares what is in the topic with what was committed.
+func (h *handedOver) check(who string) {
+	h.t.Helper()
+	records := consume(h.t, h.kafka, h.topic)
+	seen, events := firstSeen(h.t, records), 0
+	for id, want := range h.history {
+		if got := seen[id]; fmt.Sprint(got) != fmt.Sprint(want) {
+			h.t.Fatalf("behind %s, id %d: the topic has %v, want %v", who, id, got, want)
+		}
+		events += len(want)
+	}
+	for _, r := range records {
+		if r.Payload == nil {
+			events++ // a tombstone
+		}
+	}
+	h.t.Logf("%s: %d records, none lost, %d more than once", who, len(records), len(records)-events)
+}
+
 // TestTakeOverFromDebeziumAndBack: Debezium's own connector on a real Connect captures a table, stops, Millrace goes on with its
 // offsets into the same topics, stops within a transaction, and Debezium goes on again. No change is lost at either
 // hand-over, each key's changes stay in order, and what comes twice is what was under way.
@@ -104,70 +161,26 @@ func TestTakeOverFromDebeziumAndBack(t *testing.T) {
 	conf["topic.prefix"], conf["provide.transaction.metadata"] = prefix, "false"
 	conf["key.converter"], conf["value.converter"] = "org.apache.kafka.connect.json.JsonConverter", "org.apache.kafka.connect.json.JsonConverter"
 	conf["key.converter.schemas.enable"], conf["value.converter.schemas.enable"] = "false", "false"
-	topic := prefix + ".public.load"
-	write := func(transactions int) {
-		for range transactions {
-			if err := l.transaction(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	marker := -1
-	wait := func(who string) {
-		t.Helper()
-		if _, err := l.conn.Exec(t.Context(), "INSERT INTO load VALUES ($1, $1, 'marker')", marker); err != nil {
-			t.Fatal(err)
-		}
-		l.history[marker] = []int{marker}
-		want := fmt.Sprintf(`{"id":%d}`, marker)
-		marker--
-		for until := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-			for _, r := range consume(t, kafka.Addr, topic) {
-				if r.Key != nil && *r.Key == want {
-					return
-				}
-			}
-			if time.Now().After(until) {
-				t.Fatalf("%s has not sent the marker %s", who, want)
-			}
-		}
-	}
-	check := func(who string) {
-		t.Helper()
-		records := consume(t, kafka.Addr, topic)
-		seen, events := firstSeen(t, records), 0
-		for id, want := range l.history {
-			if got := seen[id]; fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Fatalf("behind %s, id %d: the topic has %v, want %v", who, id, got, want)
-			}
-			events += len(want)
-		}
-		for _, r := range records {
-			if r.Payload == nil {
-				events++ // a tombstone
-			}
-		}
-		t.Logf("%s: %d records, none lost, %d more than once", who, len(records), len(records)-events)
-	}
+	h := &handedOver{load: l, kafka: kafka.Addr, topic: prefix + ".public.load", marker: -1}
 
 	connect.must(http.MethodPut, "/connectors/pg/config", conf)
-	wait("Debezium")
-	write(20)
-	wait("Debezium")
+	h.wait("Debezium")
+	h.write(20)
+	h.wait("Debezium")
 	offsets := connect.stop("pg")
 	t.Logf("Debezium's offsets: %s", offsets)
-	check("Debezium")
+	h.check("Debezium")
 
 	// Ours, with what was written while nobody read.
-	write(20)
+	h.write(20)
 	r := newRuns(t, "--config", "bootstrap.servers="+kafka.Addr, "--config", "group.id="+prefix, "--config", "exactly.once.source.support=enabled", "--config", "offset.flush.interval.ms=50")
 	p := r.start(t)
 	ours := restAPI{t, p.api}
 	ours.must(http.MethodPost, "/connectors", map[string]any{"name": "pg", "config": conf, "initial_state": "STOPPED"})
 	ours.must(http.MethodPatch, "/connectors/pg/offsets", offsets)
 	ours.must(http.MethodPut, "/connectors/pg/resume", nil)
-	wait("Millrace")
-	check("Millrace")
+	h.wait("Millrace")
+	h.check("Millrace")
 	// It stops within a transaction of many rows of one LSN.
 	ours.stop("pg")
 	for range 3 {
@@ -186,10 +199,10 @@ func TestTakeOverFromDebeziumAndBack(t *testing.T) {
 		t.Log("it was stopped between two transactions this time")
 	}
 
-	write(5)
+	h.write(5)
 	connect.must(http.MethodPatch, "/connectors/pg/offsets", offsets)
 	connect.must(http.MethodPut, "/connectors/pg/resume", nil)
-	wait("Debezium again")
-	check("Debezium again")
+	h.wait("Debezium again")
+	h.check("Debezium again")
 	connect.stop("pg")
 }
