@@ -18,7 +18,7 @@ import (
 // Plugins are what ships in the binary. A binary with a connector of its own
 // appends to them: see the package's documentation.
 func Plugins() []plugin.Plugin {
-	list := []plugin.Plugin{postgres.Source, mysql.Source, mysql.MariaDB, file.Source, file.Sink, elasticsearch.Sink, s3.Sink, hdfs.Sink2, hdfs.Sink3}
+	list := []plugin.Plugin{postgres.Source, mysql.Source, mysql.MariaDB, file.Source, file.Sink, elasticsearch.Sink, s3.Sink, s3.Aiven, hdfs.Sink2, hdfs.Sink3}
 	for _, p := range append(converters.All(), avroconverter.Plugin) {
 		list = append(list, p)
 	}

@@ -64,7 +64,11 @@ func newClient(ctx context.Context, cc connectors.Context, v config.Values) (*s3
 		if r := stsRegion.Get(v); r != "" {
 			regional.Region = r
 		}
-		conf.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(regional), roleARN.Get(v), func(o *stscreds.AssumeRoleOptions) {
+		conf.Credentials = aws.NewCredentialsCache(stscreds.NewAssumeRoleProvider(sts.NewFromConfig(regional, func(o *sts.Options) {
+			if u := stsEndpoint.Get(v); u != "" {
+				o.BaseEndpoint = &u
+			}
+		}), roleARN.Get(v), func(o *stscreds.AssumeRoleOptions) {
 			if o.RoleSessionName = roleSession.Get(v); o.RoleSessionName == "" {
 				o.RoleSessionName = "millrace-" + cc.Connector
 			}

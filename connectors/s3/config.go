@@ -54,6 +54,8 @@ var (
 		Doc: "External id that the role asks for."}
 	stsRegion = config.Key[string]{Name: "s3.credentials.provider.sts.region", Importance: config.Low, Group: groupS3,
 		Doc: "Region in which the role is assumed; s3.region where it is not set."}
+	stsEndpoint = config.Key[string]{Name: "s3.credentials.provider.sts.endpoint", Importance: config.Low, Group: groupS3, Check: httpURL,
+		Doc: "Address where the role is assumed; Amazon's where it is not set. A key of Millrace's own."}
 	partSize = config.Key[int64]{Name: "s3.part.size", Default: 25 << 20, Importance: config.High, Group: groupS3, Check: config.Between[int64](5<<20, 5<<30),
 		Doc: "Bytes of a part: a larger object is sent in parts, several at once."}
 	partRetries = config.Key[int32]{Name: "s3.part.retries", Default: 3, Group: groupS3, Check: config.Between[int32](0, 1000),
@@ -68,6 +70,8 @@ var (
 		Doc: "Key of one's own for s3.ssea.name=AES256: 32 bytes, in base64 or as they are."}
 	kmsKey = config.Key[string]{Name: "s3.sse.kms.key.id", EmptyDefault: true, Importance: config.Low, Group: groupS3,
 		Doc: "Key for s3.ssea.name=aws:kms; the account's where it is not set."}
+	objectClass = config.Key[string]{Name: "s3.storage.class", EmptyDefault: true, Importance: config.Low, Group: groupS3, Check: func(s string) error { _, err := objectClassOf(s); return err },
+		Doc: "Storage class of objects, such as STANDARD_IA or INTELLIGENT_TIERING; empty leaves it to the bucket. A key of Millrace's own."}
 	compression = config.Key[string]{Name: "s3.compression.type", Default: "none", Importance: config.Low, Group: groupS3, Check: config.OneOf("none", "gzip"),
 		Doc: "Whether objects of JsonFormat and ByteArrayFormat are compressed with gzip."}
 	compressionLevel = config.Key[int32]{Name: "s3.compression.level", Default: -1, Importance: config.Low, Group: groupS3, Check: config.Between[int32](-1, 9),
@@ -120,8 +124,8 @@ const (
 	assumeRole    = "io.confluent.connect.s3.auth.AwsAssumeRoleCredentialsProvider"
 )
 
-var settings = config.Define(bucketName, region, storeURL, pathStyle, wanMode, accessKey, secretKey, credentialsClass, roleARN, roleSession, roleExternal, stsRegion,
-	partSize, partRetries, retryBackoff, acl, sse, sseKey, kmsKey, compression, compressionLevel, tagging, tagPairs, conditional,
+var settings = config.Define(bucketName, region, storeURL, pathStyle, wanMode, accessKey, secretKey, credentialsClass, roleARN, roleSession, roleExternal, stsRegion, stsEndpoint,
+	partSize, partRetries, retryBackoff, acl, sse, sseKey, kmsKey, objectClass, compression, compressionLevel, tagging, tagPairs, conditional,
 	proxyURL, proxyUser, proxyPassword, storageClass, storeKeys, storeHeaders, keysFormat, headersFormat, tombstones, affix).Merge(warehouse.Settings).Replacing(onNull).Ignoring(map[string]string{
 	"s3.http.send.expect.continue":        "a request's body is sent at once",
 	"s3.send.digest":                      "each request carries a CRC32 of its body",
@@ -154,6 +158,18 @@ func cannedACL(s string) (types.ObjectCannedACL, error) {
 		}
 	}
 	return "", fmt.Errorf("there is no canned ACL of that name; these are: %v", types.ObjectCannedACL("").Values())
+}
+
+func objectClassOf(s string) (types.StorageClass, error) {
+	if s == "" {
+		return "", nil
+	}
+	for _, known := range types.StorageClass("").Values() {
+		if strings.EqualFold(string(known), s) {
+			return known, nil
+		}
+	}
+	return "", fmt.Errorf("there is no storage class of that name; these are: %v", types.StorageClass("").Values())
 }
 
 // tagsOf reads key:value pairs.

@@ -58,7 +58,7 @@ func (s *sink) Validate(ctx context.Context) []*config.Error {
 	if errs := crossRules(s.v); len(errs) > 0 {
 		return errs
 	}
-	t, err := newTarget(ctx, s.cc, s.v)
+	t, err := newTarget(ctx, s.cc, s.v, false)
 	if err == nil {
 		_, err = t.cl.HeadBucket(ctx, &s3.HeadBucketInput{Bucket: t.bucket})
 	}
@@ -103,7 +103,7 @@ func newTask(cc connectors.Context, v config.Values) (connectors.SinkTask, error
 	out := &task{v: v}
 	var err error
 	out.Task, err = warehouse.NewTask(cc, v, files(v), func(ctx context.Context) (warehouse.Target, error) {
-		t, err := newTarget(ctx, cc, v)
+		t, err := newTarget(ctx, cc, v, !warehouse.Deterministic(v))
 		if err != nil {
 			return nil, err
 		}

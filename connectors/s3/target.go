@@ -46,6 +46,7 @@ type target struct {
 	once     bool // an object that is there is not overwritten
 	clock    bool // files end by the clock: an object of ours may be there with other records, which come again, and gives way
 	acl      types.ObjectCannedACL
+	class    types.StorageClass
 	sse      types.ServerSideEncryption
 	kms      *string
 	customer customer
@@ -55,13 +56,17 @@ type target struct {
 // customer is an encryption key of one's own, as requests have it.
 type customer struct{ algorithm, key, md5 *string }
 
-func newTarget(ctx context.Context, cc connectors.Context, v config.Values) (*target, error) {
+// newTarget makes a target. clock says that files end by the clock.
+func newTarget(ctx context.Context, cc connectors.Context, v config.Values, clock bool) (*target, error) {
 	cl, err := newClient(ctx, cc, v)
 	if err != nil {
 		return nil, err
 	}
-	t := &target{cl: cl, lg: cc.Log, bucket: aws.String(bucketName.Get(v)), partSize: partSize.Get(v), once: conditional.Get(v), clock: !warehouse.Deterministic(v), sse: types.ServerSideEncryption(sse.Get(v))}
+	t := &target{cl: cl, lg: cc.Log, bucket: aws.String(bucketName.Get(v)), partSize: partSize.Get(v), once: conditional.Get(v), clock: clock, sse: types.ServerSideEncryption(sse.Get(v))}
 	if t.acl, err = cannedACL(acl.Get(v)); err != nil {
+		return nil, connectors.BadConfig(err)
+	}
+	if t.class, err = objectClassOf(objectClass.Get(v)); err != nil {
 		return nil, connectors.BadConfig(err)
 	}
 	if id := kmsKey.Get(v); id != "" {
@@ -188,7 +193,7 @@ func (t *target) tagging(f *warehouse.File) *string {
 // put sends an object in one request.
 func (t *target) put(ctx context.Context, f *warehouse.File, cond *string) error {
 	_, err := t.cl.PutObject(ctx, &s3.PutObjectInput{Bucket: t.bucket, Key: &f.Name, Body: io.NewSectionReader(f.Body, 0, f.Size), ContentLength: &f.Size,
-		ChecksumAlgorithm: types.ChecksumAlgorithmCrc32, Metadata: t.metadata(f), Tagging: t.tagging(f), IfNoneMatch: cond, ACL: t.acl,
+		ChecksumAlgorithm: types.ChecksumAlgorithmCrc32, Metadata: t.metadata(f), Tagging: t.tagging(f), IfNoneMatch: cond, ACL: t.acl, StorageClass: t.class,
 		ServerSideEncryption: t.sse, SSEKMSKeyId: t.kms, SSECustomerAlgorithm: t.customer.algorithm, SSECustomerKey: t.customer.key, SSECustomerKeyMD5: t.customer.md5})
 	return err
 }
@@ -200,7 +205,7 @@ const maxParts = 10_000
 func (t *target) parts(ctx context.Context, f *warehouse.File, cond *string, places chan struct{}, moving func()) (err error) {
 	size := max(t.partSize, (f.Size+maxParts-1)/maxParts)
 	up, err := t.cl.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: t.bucket, Key: &f.Name, ChecksumAlgorithm: types.ChecksumAlgorithmCrc32,
-		Metadata: t.metadata(f), Tagging: t.tagging(f), ACL: t.acl, ServerSideEncryption: t.sse, SSEKMSKeyId: t.kms,
+		Metadata: t.metadata(f), Tagging: t.tagging(f), ACL: t.acl, StorageClass: t.class, ServerSideEncryption: t.sse, SSEKMSKeyId: t.kms,
 		SSECustomerAlgorithm: t.customer.algorithm, SSECustomerKey: t.customer.key, SSECustomerKeyMD5: t.customer.md5})
 	if err != nil {
 		return err

@@ -26,6 +26,7 @@ func (f *File) NameWithEnd() string { return strings.TrimSuffix(f.Name, f.ext) +
 type openFile struct {
 	topic       string // as transforms have left it
 	folder      string
+	ms          int64 // time of the first record
 	first, last int64
 	records     int64
 	size        int64 // of all bodies

@@ -5,8 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/klauspost/compress/gzip"
-
 	"millrace/schema"
 	"millrace/schema/converters"
 )
@@ -25,18 +23,10 @@ type format interface {
 
 // jsonLines are values as JSON without their schemas, one in a line.
 type jsonLines struct {
-	c    converters.Converter
-	gzip int // level; 0: not compressed
+	c converters.Converter
 }
 
-func (f *jsonLines) ext() string { return ".json" + gzipExt(f.gzip) }
-
-func gzipExt(level int) string {
-	if level != 0 {
-		return ".gz"
-	}
-	return ""
-}
+func (f *jsonLines) ext() string { return ".json" }
 
 func (f *jsonLines) oneSchema() bool { return false }
 
@@ -51,12 +41,12 @@ func (f *jsonLines) append(dst []byte, s *schema.Schema, v schema.Value) ([]byte
 	return append(out, '\n'), nil
 }
 
-func (f *jsonLines) finish(o *body) func(io.Writer) error { return finishGzip(o, f.gzip) }
+func (f *jsonLines) finish(*body) func(io.Writer) error { return nil }
 
 // textLines are values that are texts, one in a line.
-type textLines struct{ gzip int }
+type textLines struct{}
 
-func (f *textLines) ext() string     { return ".txt" + gzipExt(f.gzip) }
+func (f *textLines) ext() string     { return ".txt" }
 func (f *textLines) oneSchema() bool { return false }
 
 func (f *textLines) append(dst []byte, _ *schema.Schema, v schema.Value) ([]byte, error) {
@@ -66,15 +56,14 @@ func (f *textLines) append(dst []byte, _ *schema.Schema, v schema.Value) ([]byte
 	return append(append(dst, v.Str()...), '\n'), nil
 }
 
-func (f *textLines) finish(o *body) func(io.Writer) error { return finishGzip(o, f.gzip) }
+func (f *textLines) finish(*body) func(io.Writer) error { return nil }
 
 // rawBytes are values that are bytes, each with a separator behind it.
 type rawBytes struct {
 	extension, separator string
-	gzip                 int
 }
 
-func (f *rawBytes) ext() string     { return f.extension + gzipExt(f.gzip) }
+func (f *rawBytes) ext() string     { return f.extension }
 func (f *rawBytes) oneSchema() bool { return false }
 
 func (f *rawBytes) append(dst []byte, _ *schema.Schema, v schema.Value) ([]byte, error) {
@@ -88,23 +77,7 @@ func (f *rawBytes) append(dst []byte, _ *schema.Schema, v schema.Value) ([]byte,
 	return append(dst, f.separator...), nil
 }
 
-func (f *rawBytes) finish(o *body) func(io.Writer) error { return finishGzip(o, f.gzip) }
-
-func finishGzip(o *body, level int) func(io.Writer) error {
-	if level == 0 {
-		return nil
-	}
-	return func(w io.Writer) error {
-		z, err := gzip.NewWriterLevel(w, level)
-		if err != nil {
-			return err
-		}
-		if _, err := io.Copy(z, io.NewSectionReader(&o.content, 0, o.content.size)); err != nil {
-			return err
-		}
-		return z.Close()
-	}
-}
+func (f *rawBytes) finish(*body) func(io.Writer) error { return nil }
 
 // classKind is the last part of a class's name without suffix.
 func classKind(class, suffix string) string {

@@ -140,15 +140,15 @@ func newFormat(v config.Values, class config.Class, gzip int) (format, *config.E
 		if len(errs) > 0 {
 			return nil, errs[0]
 		}
-		return &jsonLines{c, gzip}, nil
+		return whole(&jsonLines{c}, gzip), nil
 	case "String":
-		return &textLines{gzip}, nil
+		return whole(&textLines{}, gzip), nil
 	case "ByteArray":
 		separator := "\n"
 		if bytesSeparator.Has(v) {
 			separator = bytesSeparator.Get(v)
 		}
-		return &rawBytes{bytesExt.Get(v), separator, gzip}, nil
+		return whole(&rawBytes{bytesExt.Get(v), separator}, gzip), nil
 	}
 	if gzip != 0 {
 		return nil, formatClass.Errorf(v, "%sFormat compresses its blocks and no whole files; set %s instead", kind, map[string]string{"Avro": avroCodec.Name, "Parquet": parquetCodecName.Name}[kind])
@@ -160,6 +160,14 @@ func newFormat(v config.Values, class config.Class, gzip int) (format, *config.E
 		return &parquetFiles{rows, parquetCodecs[strings.ToLower(parquetCodecName.Get(v))], rowGroupBytes}, nil
 	}
 	return &container{rows, avroCodecs[strings.ToLower(avroCodec.Get(v))]}, nil
+}
+
+// whole compresses files of a format with gzip at that level; 0: not at all.
+func whole(f format, gzip int) format {
+	if gzip == 0 {
+		return f
+	}
+	return &packed{f, gzipPacker(gzip), ".gz"}
 }
 
 // set are the settings as a task uses them.

@@ -44,7 +44,8 @@ type Task struct {
 	set     set
 	parter  *Partitioner
 	views   []*view
-	nulls   string // the folder of null values; see Options
+	nulls   string  // the folder of null values; see Options
+	output  *Output // see Options
 	connect func(ctx context.Context) (Target, error)
 
 	target Target // nil while no partition is open
@@ -73,7 +74,7 @@ func NewTask(cc connectors.Context, v config.Values, o Options, connect func(ctx
 	if len(errs) > 0 {
 		return nil, connectors.BadConfig(errs[0])
 	}
-	t := &Task{cc: cc, lg: cc.Log, set: newSet(v, p), parter: p, views: views, rows: make([]encoded, len(views)), nulls: o.Tombstones, connect: connect, now: time.Now, parts: map[connectors.TopicPartition]*part{}}
+	t := &Task{cc: cc, lg: cc.Log, set: newSet(v, p), parter: p, views: views, rows: make([]encoded, len(views)), nulls: o.Tombstones, output: o.Output, connect: connect, now: time.Now, parts: map[connectors.TopicPartition]*part{}}
 	t.cond = sync.NewCond(&t.mu)
 	return t, nil
 }
@@ -226,6 +227,8 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 	var ms int64
 	var err error
 	switch {
+	case t.output != nil:
+		key, ms = fileKey{topic: r.Topic}, t.output.when(r, now)
 	case !key.tombstones:
 		if key.folder, ms, err = t.parter.Place(r, now); err != nil {
 			return t.bad(ctx, p, r, noFile(r, err))
@@ -247,7 +250,7 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 	}
 	f := p.open[key]
 	if f == nil {
-		f = t.newFile(key, offset)
+		f = t.newFile(key, offset, ms)
 	}
 	if err := t.add(f, offset); err != nil {
 		return err
@@ -284,7 +287,7 @@ func (t *Task) encode(p *part, key fileKey, ms int64, r *schema.Record) (turn bo
 	f := p.open[key]
 	turn = t.turns(p, f, key, ms)
 	if turn || f == nil { // it is a file's first
-		if err := t.checkName(p, key, r.Origin.Offset); err != nil {
+		if err := t.checkName(p, key, r.Origin.Offset, ms); err != nil {
 			return false, err
 		}
 		f = nil
@@ -318,8 +321,8 @@ func (t *Task) shown(key fileKey) []*view {
 	return t.views
 }
 
-func (t *Task) newFile(key fileKey, first int64) *openFile {
-	f := &openFile{topic: key.topic, folder: key.folder, first: first}
+func (t *Task) newFile(key fileKey, first, ms int64) *openFile {
+	f := &openFile{topic: key.topic, folder: key.folder, first: first, ms: ms}
 	for i, view := range t.shown(key) {
 		f.bodies = append(f.bodies, &body{content: content{s: t.spool}, view: view, schema: t.rows[i].schema})
 	}
@@ -341,9 +344,17 @@ func (t *Task) add(f *openFile, offset int64) error {
 	return nil
 }
 
+// name is a file's name but for what views add.
+func (t *Task) name(topic string, partition int32, folder string, first, ms int64) string {
+	if t.output != nil {
+		return t.output.Name(topic, partition, first, ms)
+	}
+	return t.set.name(topic, partition, folder, first)
+}
+
 // checkName returns why the names of a file cannot be so.
-func (t *Task) checkName(p *part, key fileKey, first int64) error {
-	name := t.set.name(key.topic, p.tp.Partition, key.folder, first)
+func (t *Task) checkName(p *part, key fileKey, first, ms int64) error {
+	name := t.name(key.topic, p.tp.Partition, key.folder, first, ms)
 	for _, view := range t.shown(key) {
 		if err := checkName(name + view.ext()); err != nil {
 			return err
@@ -479,6 +490,13 @@ func (t *Task) Flush(ctx context.Context) (map[connectors.TopicPartition]int64, 
 	if t.target == nil {
 		return nil, nil
 	}
+	if t.output != nil {
+		for _, p := range t.parts {
+			if len(p.open) > 0 {
+				t.seal(p)
+			}
+		}
+	}
 	waiting, cancel := context.WithTimeoutCause(ctx, flushWait, errFlushTime)
 	defer cancel()
 	err := t.await(waiting, func() bool { return len(t.queue) == 0 })
@@ -575,7 +593,7 @@ func (t *Task) commit(ctx context.Context, g *group) (err error) {
 	}
 	var files []File
 	for i, f := range g.files {
-		name := t.set.name(f.topic, g.part.tp.Partition, f.folder, f.first)
+		name := t.name(f.topic, g.part.tp.Partition, f.folder, f.first, f.ms)
 		for j, b := range f.bodies {
 			whole := &b.content
 			if finish := g.finish[i][j]; finish != nil {

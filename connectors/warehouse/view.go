@@ -18,6 +18,9 @@ type Options struct {
 	Tombstones string
 	// SchemaFolder is PREFIX or SUFFIX where the name of a value's schema is a folder before or behind the partitioner's.
 	SchemaFolder string
+
+	// Output takes the place of format, partitioner and names; nil: they are as the settings say.
+	Output *Output
 }
 
 // A view is a part of records that has files of its own: their values, their keys or their headers.
@@ -32,6 +35,10 @@ func (v *view) ext() string { return v.suffix + v.format.ext() }
 
 // newViews makes the views of the settings; that of values is the first one.
 func newViews(v config.Values, o Options) ([]*view, *config.Error) {
+	if o.Output != nil {
+		all, err := o.Output.view(v)
+		return []*view{all}, err
+	}
 	f, err := newFormat(v, formatClass.Get(v), o.Gzip)
 	if err != nil {
 		return nil, err
@@ -57,7 +64,7 @@ func newViews(v config.Values, o Options) ([]*view, *config.Error) {
 
 // besideFormat makes the format of keys or headers, which is compressed as a whole only where it can be.
 func besideFormat(v config.Values, class config.Class, gzip int) (format, *config.Error) {
-	if kind, err := formatKind(string(class)); err == nil && kind != "Json" && kind != "ByteArray" {
+	if kind, err := formatKind(string(class)); err == nil && (kind == "Avro" || kind == "Parquet") {
 		gzip = 0
 	}
 	return newFormat(v, class, gzip)
