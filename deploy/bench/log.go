@@ -400,21 +400,25 @@ func (b *bench) fill(ctx context.Context, addr, topic string, partitions int32, 
 	return errors.Join(err, failed)
 }
 
-// started measures from the start of a stopped process until it has acknowledged a record to a topic.
-func (b *bench) started(ctx context.Context, m *drive.Millrace, topic string) (rest, served time.Duration, err error) {
+// A start is how long a process took until it answered, and until it had acknowledged a record; and what CPU time it had used by then.
+type start struct{ rest, served, cpu time.Duration }
+
+func (b *bench) started(ctx context.Context, m *drive.Millrace, topic string) (s start, err error) {
 	began := time.Now()
 	if err := m.Start(ctx); err != nil {
-		return 0, 0, err
+		return s, err
 	}
 	cl, err := kafkaClient(m.Kafka)
 	if err != nil {
-		return 0, 0, err
+		return s, err
 	}
 	defer cl.Close()
 	if err := cl.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("served")}).FirstErr(); err != nil {
-		return 0, 0, err
+		return s, err
 	}
-	return m.Took, time.Since(began), nil
+	s.rest, s.served = m.Took, time.Since(began)
+	s.cpu, err = cpu(m.Pid())
+	return s, err
 }
 
 // logRestart is how long a restart takes: after an orderly stop with 200 partitions, and after a kill with 1 GiB that is in no sealed segment.
@@ -425,18 +429,18 @@ func (b *bench) logRestart(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
 	measure := func(what, topic string, stop func() error, want time.Duration) error {
-		var rests, serves []time.Duration
+		var rests, serves, cpus []time.Duration
 		for range b.pairs {
 			if err := stop(); err != nil {
 				return err
 			}
-			rest, served, err := b.started(ctx, m, topic)
+			s, err := b.started(ctx, m, topic)
 			if err != nil {
 				return err
 			}
-			rests, serves = append(rests, rest), append(serves, served)
+			rests, serves, cpus = append(rests, s.rest), append(serves, s.served), append(cpus, s.cpu)
 		}
-		b.print("%s, medians of %d: REST answers after %s, a produce is acknowledged after %s (promised: %s)", what, b.pairs, ms(median(rests)), ms(median(serves)), ms(want))
+		b.print("%s, medians of %d: REST answers after %s, a produce is acknowledged after %s (promised: %s), CPU %s; load %s", what, b.pairs, ms(median(rests)), ms(median(serves)), ms(want), ms(median(cpus)), load())
 		b.promise(median(serves) < want, "%s: serving after %s, promised are %s", what, ms(median(serves)), ms(want))
 		return nil
 	}
@@ -507,12 +511,12 @@ func (b *bench) logStored(ctx context.Context) (err error) {
 	if err := m.Kill(); err != nil {
 		return err
 	}
-	rest, served, err := b.started(ctx, m, "stored")
+	s, err := b.started(ctx, m, "stored")
 	if err != nil {
 		return err
 	}
-	b.print("start after SIGKILL with %.1f GiB stored: REST answers after %s, a produce is acknowledged after %s (promised: under 1000 ms)", float64(stored)/(1<<30), ms(rest), ms(served))
-	b.promise(served < time.Second, "start after a kill with %.1f GiB takes %s, promised is under 1 s", float64(stored)/(1<<30), ms(served))
+	b.print("start after SIGKILL with %.1f GiB stored: REST answers after %s, a produce is acknowledged after %s (promised: under 1000 ms), CPU %s; load %s", float64(stored)/(1<<30), ms(s.rest), ms(s.served), ms(s.cpu), load())
+	b.promise(s.served < time.Second, "start after a kill with %.1f GiB takes %s, promised is under 1 s", float64(stored)/(1<<30), ms(s.served))
 	if err := grow(total); err != nil {
 		return err
 	}
@@ -540,7 +544,7 @@ func (b *bench) logLatency(ctx context.Context) (err error) {
 		return err
 	}
 	const perSecond, seconds = 1000, 10
-	var p50s, p99s []time.Duration
+	var p50s, p99s, bare50s, bare99s []time.Duration
 	for i := range b.pairs {
 		bare, err := b.bareSyncs(300, 1, 200)
 		if err != nil {
@@ -553,8 +557,9 @@ func (b *bench) logLatency(ctx context.Context) (err error) {
 		b.print("  round %d: %d records at %d/s: p50 %s, p99 %s, largest %s; bare fdatasync p50 %s, p99 %s; load %s", i+1, len(took), perSecond, us(percentile(took, 0.5)), us(percentile(took, 0.99)),
 			us(slices.Max(took)), us(percentile(bare, 0.5)), us(percentile(bare, 0.99)), load())
 		p50s, p99s = append(p50s, percentile(took, 0.5)), append(p99s, percentile(took, 0.99))
+		bare50s, bare99s = append(bare50s, percentile(bare, 0.5)), append(bare99s, percentile(bare, 0.99))
 	}
-	b.print("end to end at 1,000 records/s, medians of %d rounds: p50 %s, p99 %s", b.pairs, us(median(p50s)), us(median(p99s)))
+	b.print("end to end at 1,000 records/s, medians of %d rounds: p50 %s, p99 %s; one bare fdatasync %s, %s", b.pairs, us(median(p50s)), us(median(p99s)), us(median(bare50s)), us(median(bare99s)))
 	return nil
 }
 
