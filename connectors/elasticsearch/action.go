@@ -8,7 +8,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/schema"
-	"millrace/schema/converters"
+	"millrace/schema/javatext"
 )
 
 // maxID is the server's bound on ids. A longer one fails the whole request.
@@ -195,10 +195,10 @@ func (a *actor) append(dst []byte, act action, index string, r *schema.Record) (
 	dst = append(dst, '{', '"')
 	dst = append(dst, opNames[act.op]...)
 	dst = append(dst, `":{"_index":`...)
-	dst = converters.AppendJSONString(dst, []byte(index))
+	dst = javatext.AppendJSONUTF8(dst, []byte(index))
 	if act.id != "" {
 		dst = append(dst, `,"_id":`...)
-		dst = converters.AppendJSONString(dst, []byte(act.id))
+		dst = javatext.AppendJSONUTF8(dst, []byte(act.id))
 	}
 	if act.versioned {
 		dst = append(dst, `,"version":`...)

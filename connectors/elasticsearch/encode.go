@@ -145,7 +145,7 @@ func (e *encoder) node(s *schema.Schema, seen map[*schema.Schema]*node) (*node, 
 			if err != nil {
 				return nil, schema.Under(f.Name, err)
 			}
-			n.fields = append(n.fields, field{append(converters.AppendJSONString(nil, []byte(f.Name)), ':'), part})
+			n.fields = append(n.fields, field{append(javatext.AppendJSONUTF8(nil, []byte(f.Name)), ':'), part})
 		}
 	case schema.Array:
 		n.elem, err = e.node(s.Elem(), seen)
@@ -273,7 +273,7 @@ func (e *encoder) appendEntries(dst []byte, n *node, v schema.Value, except stri
 			}
 			dst = append(dst, `,"value":`...)
 		case entry.Key.Kind() == schema.String:
-			dst = append(converters.AppendJSONString(dst, entry.Key.StrBytes()), ':')
+			dst = append(javatext.AppendJSONUTF8(dst, entry.Key.StrBytes()), ':')
 		case entry.Key.Kind() < schema.Array || entry.Key.Kind() > schema.Struct: // a field's name is a text
 			at := len(dst)
 			if dst, err = e.append(append(dst, '"'), key, entry.Key); err != nil {

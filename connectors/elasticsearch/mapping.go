@@ -33,7 +33,7 @@ func (m *mapping) append(dst []byte, s *schema.Schema) []byte {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(converters.AppendJSONString(dst, []byte(f.Name)), ':')
+			dst = append(javatext.AppendJSONUTF8(dst, []byte(f.Name)), ':')
 			dst = m.append(dst, f.Schema)
 		}
 		return append(dst, "}}"...)

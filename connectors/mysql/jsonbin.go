@@ -10,6 +10,7 @@ import (
 
 	"millrace/schema"
 	"millrace/schema/envelope"
+	"millrace/schema/javatext"
 )
 
 // MySQL's binary JSON (json_binary.h): a byte for the type, then the value. An object or
@@ -74,7 +75,7 @@ func appendJSONValue(dst []byte, kind byte, b []byte, depth int) ([]byte, error)
 		}
 		dst = appendJSONDouble(dst, f)
 	case jsonString:
-		dst = appendJSONText(dst, c.take(jsonSize(&c)))
+		dst = javatext.AppendJSONSmall(dst, c.take(jsonSize(&c)))
 	case jsonOpaque:
 		code := c.u8()
 		return appendJSONOpaque(dst, code, c.take(jsonSize(&c)), c.bad)
@@ -118,7 +119,7 @@ func appendJSONContainer(dst []byte, kind byte, b []byte, depth int) ([]byte, er
 		}
 		first = false
 		if object {
-			dst = append(appendJSONText(dst, key), ':')
+			dst = append(javatext.AppendJSONSmall(dst, key), ':')
 		}
 		dst, err = appendJSONValue(dst, t, value, depth)
 		return err
@@ -189,37 +190,6 @@ func jsonInlined(t byte, width int) bool {
 		return width == 4
 	}
 	return false
-}
-
-// appendJSONText writes a string, escaped as the server does it.
-func appendJSONText(dst, s []byte) []byte {
-	const hexDigits = "0123456789abcdef"
-	dst = append(dst, '"')
-	from := 0
-	for i, c := range s {
-		if c >= ' ' && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[from:i]...)
-		from = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		}
-	}
-	return append(append(dst, s[from:]...), '"')
 }
 
 // appendJSONDouble writes a double as the server does (my_gcvt): its shortest digits;

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"millrace/schema"
+	"millrace/schema/javatext"
 )
 
 // With binlog_row_value_options=PARTIAL_JSON, an update's new row may hold what changed in
@@ -66,7 +67,7 @@ func (n *jsonNode) append(dst []byte) []byte {
 			dst = append(dst, ',')
 		}
 		if n.kind == '{' {
-			dst = append(appendJSONText(dst, n.keys[i]), ':')
+			dst = append(javatext.AppendJSONSmall(dst, n.keys[i]), ':')
 		}
 		dst = p.append(dst)
 	}
@@ -135,7 +136,7 @@ func parseJSONPath(b []byte) ([]jsonLeg, error) {
 	return legs, nil
 }
 
-// unescapeJSON undoes the escapes that appendJSONText makes.
+// unescapeJSON undoes the escapes that javatext.AppendJSONSmall makes.
 func unescapeJSON(b []byte) ([]byte, bool) {
 	if bytes.IndexByte(b, '\\') < 0 {
 		return b, true

@@ -5,8 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"strings"
-	"unicode/utf8"
 
 	"millrace/connectors/cdc"
 	"millrace/schema"
@@ -195,11 +193,11 @@ func hstoreJSON(a *schema.Arena, b []byte) (schema.Value, error) {
 		if i > 0 {
 			out = append(out, ',')
 		}
-		out = append(appendJSONString(out, p.key), ':')
+		out = append(javatext.AppendJSON(out, p.key), ':')
 		if p.null {
 			out = append(out, "null"...)
 		} else {
-			out = appendJSONString(out, p.value)
+			out = javatext.AppendJSON(out, p.value)
 		}
 	}
 	return a.String(append(out, '}')), nil
@@ -219,26 +217,4 @@ func hstoreMap(_ *schema.Arena, b []byte) (schema.Value, error) {
 		}
 	}
 	return schema.MapValue(entries), nil
-}
-
-// appendJSONString quotes as Jackson does: the two quotes' characters and controls.
-func appendJSONString(dst []byte, s string) []byte {
-	const hexDigits = "0123456789ABCDEF"
-	dst = append(dst, '"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			dst = append(dst, '\\', byte(r))
-		case r < 0x20:
-			if i := strings.IndexRune("\b\t\n\f\r", r); i >= 0 {
-				dst = append(dst, '\\', "btnfr"[i])
-			} else {
-				dst = append(dst, `\u00`...)
-				dst = append(dst, hexDigits[r>>4], hexDigits[r&15])
-			}
-		default:
-			dst = utf8.AppendRune(dst, r)
-		}
-	}
-	return append(dst, '"')
 }

@@ -8,6 +8,7 @@ import (
 	"millrace/connectors/cdc"
 	"millrace/schema"
 	"millrace/schema/envelope"
+	"millrace/schema/javatext"
 )
 
 // held is what stands for a large value that an update left alone: the placeholder in
@@ -166,7 +167,7 @@ func heldBinary(s *settings) schema.Value {
 
 // heldHstore is the placeholder as the key and the value of an hstore's JSON.
 func heldHstore(s *settings) schema.Value {
-	word := string(appendJSONString(nil, string(s.placeholder)))
+	word := string(javatext.AppendJSON(nil, string(s.placeholder)))
 	return schema.StringValue("{" + word + ":" + word + "}")
 }
 

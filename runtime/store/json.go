@@ -6,13 +6,12 @@ import (
 	"maps"
 	"slices"
 
-	"millrace/schema/converters"
 	"millrace/schema/javatext"
 )
 
 // appendString appends s as a JSON string, in the very bytes of the converter through
 // which Connect writes these records: keys with other bytes would be other keys.
-func appendString(b []byte, s string) []byte { return converters.AppendJSONString(b, []byte(s)) }
+func appendString(b []byte, s string) []byte { return javatext.AppendJSONUTF8(b, []byte(s)) }
 
 func appendStringOrNull(b []byte, s string) []byte {
 	if s == "" {

@@ -203,7 +203,7 @@ func (j *JSON) Append(dst []byte) []byte {
 		}
 		return javatext.AppendDouble(dst, j.num)
 	case JSONString:
-		return appendString(dst, j.text)
+		return javatext.AppendJSON(dst, j.text)
 	case JSONArray:
 		dst = append(dst, '[')
 		for i, k := range j.kids {
@@ -219,7 +219,7 @@ func (j *JSON) Append(dst []byte) []byte {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
-		dst = append(appendString(dst, j.keys[i]), ':')
+		dst = append(javatext.AppendJSON(dst, j.keys[i]), ':')
 		dst = k.Append(dst)
 	}
 	return append(dst, '}')
@@ -227,40 +227,6 @@ func (j *JSON) Append(dst []byte) []byte {
 
 // String is the value's text.
 func (j *JSON) String() string { return string(j.Append(nil)) }
-
-const hexUpper = "0123456789ABCDEF"
-
-// appendString appends s in quotes, as Jackson writes a string into text: nothing but quotes, backslashes and control
-// characters is escaped.
-func appendString(dst []byte, s string) []byte {
-	dst = append(dst, '"')
-	done := 0
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' {
-			continue
-		}
-		dst = append(dst, s[done:i]...)
-		done = i + 1
-		switch c {
-		case '"', '\\':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		default:
-			dst = append(dst, '\\', 'u', '0', '0', hexUpper[c>>4], hexUpper[c&15])
-		}
-	}
-	return append(append(dst, s[done:]...), '"')
-}
 
 // parser reads one JSON text.
 type parser struct {

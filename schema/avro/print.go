@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"millrace/schema/javatext"
 )
 
 // fits is the schema's text as it is kept. Each type is written out where it is first used, so that the text can be longer and deeper
@@ -61,12 +63,12 @@ func (p *printer) key(first bool, name string) {
 	if !first {
 		p.dst = append(p.dst, ',')
 	}
-	p.dst = append(appendString(p.dst, name), ':')
+	p.dst = append(javatext.AppendJSON(p.dst, name), ':')
 }
 
 func (p *printer) text(first bool, name, value string) {
 	p.key(first, name)
-	p.dst = appendString(p.dst, value)
+	p.dst = javatext.AppendJSON(p.dst, value)
 }
 
 func (p *printer) props(props []Prop) {
@@ -92,7 +94,7 @@ func (p *printer) typ(t *Type, space string) {
 		p.dst = append(p.dst, ']')
 		return
 	case t.Kind.Primitive() && len(t.Props) == 0:
-		p.dst = appendString(p.dst, t.Kind.String())
+		p.dst = javatext.AppendJSON(p.dst, t.Kind.String())
 		return
 	}
 	p.dst = append(p.dst, '{')
@@ -112,7 +114,7 @@ func (p *printer) typ(t *Type, space string) {
 func (p *printer) named(t *Type, space string) {
 	full := t.Name.Full()
 	if p.known[full] {
-		p.dst = appendString(p.dst, t.Name.within(space))
+		p.dst = javatext.AppendJSON(p.dst, t.Name.within(space))
 		return
 	}
 	p.known[full] = true
@@ -161,7 +163,7 @@ func (p *printer) texts(all []string) {
 		if i > 0 {
 			p.dst = append(p.dst, ',')
 		}
-		p.dst = appendString(p.dst, s)
+		p.dst = javatext.AppendJSON(p.dst, s)
 	}
 	p.dst = append(p.dst, ']')
 }

@@ -5,6 +5,7 @@ import (
 
 	"millrace/schema"
 	"millrace/schema/config"
+	"millrace/schema/javatext"
 	"millrace/schema/plugin"
 )
 
@@ -210,7 +211,7 @@ func (c *jsonConverter) node(s *schema.Schema, seen map[*schema.Schema]*jsonNode
 			if i == 0 {
 				open = '{'
 			}
-			field := jsonField{node: part, prefix: append(appendJSONString([]byte{open}, []byte(f.Name)), ':')}
+			field := jsonField{node: part, prefix: append(javatext.AppendJSONUTF8([]byte{open}, []byte(f.Name)), ':')}
 			field.setNull()
 			n.fields = append(n.fields, field)
 		}

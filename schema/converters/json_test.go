@@ -322,6 +322,32 @@ func TestSpecialFloats(t *testing.T) {
 	}
 }
 
+// A zero keeps its sign where it is written as a fraction; -0 is a whole number, and such a one has no negative zero.
+func TestNegativeZeros(t *testing.T) {
+	for _, kind := range []string{"float", "double"} {
+		for text, negative := range map[string]bool{"-0.0": true, "-0e0": true, "-0.00": true, "-0": false, "0.0": false, "0": false} {
+			s, v, err := newConverter(t, JSON).Decode(nil, []byte(`{"schema":{"type":"`+kind+`","optional":true,"default":`+text+`},"payload":`+text+`}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			def, _ := s.Default()
+			if math.Signbit(v.Float()) != negative || math.Signbit(def.Float()) != negative || v.Float() != 0 {
+				t.Errorf("%s %s is read as %v, as a default %v", kind, text, v.Float(), def.Float())
+			}
+		}
+	}
+	plain := newConverter(t, JSON, "schemas.enable", "false")
+	for text, want := range map[string]string{"-0.0": "-0.0", "-0": "0", "[-0.0,-0]": "[-0.0,0]"} {
+		_, v, err := plain.Decode(nil, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out, _, err := plain.Encode(nil, nil, nil, v); err != nil || string(out) != want {
+			t.Errorf("%s is written again as %s, %v", text, out, err)
+		}
+	}
+}
+
 func TestStringsAsJacksonWritesThem(t *testing.T) {
 	c := newConverter(t, JSON, "schemas.enable", "false")
 	for in, want := range map[string]string{

@@ -517,7 +517,7 @@ func (p *jsonParser) float(r *jsonReader, c byte) (schema.Value, error) {
 		if err != nil {
 			return schema.Value{}, err
 		}
-		if whole && fits && n > -1<<24 && n < 1<<24 && n != 0 {
+		if whole && fits && n > -1<<24 && n < 1<<24 {
 			f = float64(n)
 		} else if f, err = strconv.ParseFloat(schema.StringOfBytes(text).Str(), bits); err != nil {
 			return schema.Value{}, &schema.DataError{Reason: fmt.Sprintf("a number beyond the range of %s", r.s)}

@@ -5,11 +5,8 @@ import (
 	"strconv"
 
 	"millrace/schema"
+	"millrace/schema/javatext"
 )
-
-// AppendJSONString appends s as a JSON string, as the JSON converter writes it. Sinks
-// whose documents are JSON of another shape than the converter's share its texts.
-func AppendJSONString(dst, s []byte) []byte { return appendJSONString(dst, s) }
 
 // AppendJSONScalar appends a value that has no parts: numbers as they are, NaN and
 // infinities as strings, bytes in base64, a decimal with all its digits, a DATE, TIME or
@@ -25,7 +22,7 @@ func AppendJSONScalar(dst []byte, v schema.Value) []byte {
 	case schema.Float32, schema.Float64:
 		return appendJSONFloat(dst, v)
 	case schema.String:
-		return appendJSONString(dst, v.StrBytes())
+		return javatext.AppendJSONUTF8(dst, v.StrBytes())
 	case schema.Bytes:
 		return appendJSONBytes(dst, v.Bytes())
 	case schema.Decimal:

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"millrace/schema"
+	"millrace/schema/javatext"
 )
 
 // maxDepth is how deep JSON may nest, as in Jackson.
@@ -135,7 +136,7 @@ func (p *jsonParser) str() ([]byte, error) {
 	p.pos++
 	start, ascii := p.pos, true
 	for {
-		p.pos += plainPrefix(p.data[p.pos:])
+		p.pos += javatext.PlainJSON(p.data[p.pos:])
 		if p.pos >= len(p.data) {
 			return nil, p.fail("the end inside a string")
 		}
@@ -175,7 +176,7 @@ func (p *jsonParser) unescape(start int) ([]byte, error) {
 		case c < 0x20:
 			return nil, p.fail("a control character (%#02x) inside a string", c)
 		case c != '\\':
-			n := max(plainPrefix(p.data[p.pos:]), 1)
+			n := max(javatext.PlainJSON(p.data[p.pos:]), 1)
 			out = append(out, p.data[p.pos:p.pos+n]...)
 			p.pos += n
 			continue

@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"millrace/schema"
+	"millrace/schema/javatext"
 )
 
 // appendScalar appends a value that has no parts.
 func (c *jsonConverter) appendScalar(dst []byte, v schema.Value) []byte {
 	switch v.Kind() {
 	case schema.String:
-		return appendJSONString(dst, v.StrBytes())
+		return javatext.AppendJSONUTF8(dst, v.StrBytes())
 	case schema.Int8, schema.Int16, schema.Int32, schema.Int64, schema.Date, schema.Time, schema.Timestamp:
 		return strconv.AppendInt(dst, v.Int(), 10)
 	case schema.Float32, schema.Float64:
@@ -88,7 +89,7 @@ func (c *jsonConverter) appendSchemaAs(dst []byte, s *schema.Schema, field strin
 	}
 	text := func(key, value string) {
 		dst = append(dst, key...)
-		dst = appendJSONString(dst, []byte(value))
+		dst = javatext.AppendJSONUTF8(dst, []byte(value))
 	}
 	var err error
 	text(`{"type":`, jsonTypes[s.Kind()])
@@ -133,7 +134,7 @@ func (c *jsonConverter) appendSchemaAs(dst []byte, s *schema.Schema, field strin
 		} else {
 			dst = append(dst, ',')
 		}
-		dst = appendJSONString(dst, []byte(p.Key))
+		dst = javatext.AppendJSONUTF8(dst, []byte(p.Key))
 		text(":", p.Value)
 	}
 	if len(s.Params()) > 0 {

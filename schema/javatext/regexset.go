@@ -144,8 +144,8 @@ func tableSet(t *unicode.RangeTable) set {
 	return s
 }
 
-// binary are Java's properties under Is….
-var binary = map[string]*unicode.RangeTable{
+// binaryClasses are Java's properties under Is….
+var binaryClasses = map[string]*unicode.RangeTable{
 	"Letter": unicode.L, "Digit": unicode.Nd, "Uppercase": unicode.Upper, "Lowercase": unicode.Lower,
 	"Titlecase": unicode.Title, "Punctuation": unicode.P, "Control": unicode.Cc, "White_Space": unicode.White_Space, "Ideographic": unicode.Ideographic,
 }
@@ -163,7 +163,7 @@ func property(name string) (set, bool) {
 		}
 	}
 	if short != name && strings.HasPrefix(name, "Is") {
-		if t := binary[short]; t != nil {
+		if t := binaryClasses[short]; t != nil {
 			return tableSet(t), true
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"millrace/schema/converters"
+	"millrace/schema/javatext"
 )
 
 // The records of the topic, as the original writes them. They are JSON; the order of a key's properties is fixed for ever, since keys
@@ -68,7 +68,7 @@ func parseKey(b []byte) (k key, err error) {
 }
 
 func schemaKey(subject string, version int32) []byte {
-	b := append([]byte(`{"keytype":"SCHEMA","subject":`), converters.AppendJSONString(nil, []byte(subject))...)
+	b := append([]byte(`{"keytype":"SCHEMA","subject":`), javatext.AppendJSONUTF8(nil, []byte(subject))...)
 	b = strconv.AppendInt(append(b, `,"version":`...), int64(version), 10)
 	return append(b, `,"magic":1}`...)
 }
@@ -80,13 +80,13 @@ func subjectKey(keytype, subject string) []byte {
 	if subject == "" {
 		b = append(b, "null"...)
 	} else {
-		b = converters.AppendJSONString(b, []byte(subject))
+		b = javatext.AppendJSONUTF8(b, []byte(subject))
 	}
 	return append(b, `,"magic":0}`...)
 }
 
 func contextKey(context string) []byte {
-	b := converters.AppendJSONString([]byte(`{"keytype":"CONTEXT","tenant":"default","context":`), []byte(context))
+	b := javatext.AppendJSONUTF8([]byte(`{"keytype":"CONTEXT","tenant":"default","context":`), []byte(context))
 	return append(b, `,"magic":0}`...)
 }
 
