@@ -336,6 +336,17 @@ func TestSlotThatIsGone(t *testing.T) {
 	check("the slot is dropped", store, "does not exist")
 }
 
+// TestPublicationThatIsGone: the server tells of a missing publication and of a missing slot with one and the same code.
+func TestPublicationThatIsGone(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE t (id int PRIMARY KEY)")
+	r := d.streaming(d.config("snapshot.mode", "no_data", "publication.name", d.name, "slot.name", d.name), nil)
+	d.exec("DROP PUBLICATION "+d.name, "INSERT INTO t VALUES (1)")
+	if f := connectors.FailureOf(r.Wait()); f == nil || f.Reason != reasonPublication {
+		t.Errorf("the stream ended with %v, want %s", f, reasonPublication.Code)
+	}
+}
+
 // TestSlotIsDroppedOnStop, when asked for.
 func TestSlotIsDroppedOnStop(t *testing.T) {
 	d := newDatabase(t)

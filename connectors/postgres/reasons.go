@@ -84,6 +84,23 @@ func sqlState(err error) string {
 	return ""
 }
 
+// names reports whether a server's error names a thing. Its words are in the language of the server; names are what they are.
+func names(err error, thing string) bool {
+	var e *pgconn.PgError
+	return errors.As(err, &e) && strings.Contains(e.Message, thing)
+}
+
+const reading = "read the stream of changes"
+
+// classifyStream is classify for what the server says while it sends changes: it looks the publication up with the
+// first of them.
+func (s *settings) classifyStream(err error) error {
+	if sqlState(err) == "42704" && names(err, s.publication) {
+		return connectors.Failed(reasonPublication, err, reading, "")
+	}
+	return s.classify(err, reading)
+}
+
 // classify gives an error of the driver or the server its reason. doing is what was
 // being done, as the beginning of a sentence.
 func (s *settings) classify(err error, doing string) error {
@@ -111,13 +128,11 @@ func (s *settings) classify(err error, doing string) error {
 		return fail(reasonSlotInUse, "")
 	case code == "53400":
 		return fail(reasonSlotLimit, "")
-	case code == "42704" && strings.Contains(err.Error(), "publication"):
-		return fail(reasonPublication, "")
-	case code == "42704" && strings.Contains(err.Error(), "replication slot"):
+	case code == "42704" && names(err, s.slot):
 		return fail(reasonSlotLost, "")
-	case code == "55000" && strings.Contains(err.Error(), "wal_level"):
+	case code == "55000" && names(err, "wal_level"):
 		return fail(reasonWALLevel, "")
-	case code == "55000" && strings.Contains(err.Error(), "replication slot"):
+	case code == "55000" && names(err, s.slot):
 		return fail(reasonSlotLost, "")
 	case code == "55P03":
 		return fail(reasonLocked, "")
@@ -133,7 +148,7 @@ func (s *settings) classify(err error, doing string) error {
 		invalid x509.CertificateInvalidError
 		alert   tls.AlertError
 	)
-	if errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid) || errors.As(err, &alert) || strings.Contains(err.Error(), "refused TLS") {
+	if errors.As(err, &unknown) || errors.As(err, &name) || errors.As(err, &invalid) || errors.As(err, &alert) || errors.Is(err, errNoTLS) {
 		return fail(reasonTLS, "")
 	}
 	var ne net.Error

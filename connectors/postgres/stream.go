@@ -123,7 +123,7 @@ func (r *reader) drain(ctx context.Context, deadline time.Time) (n int, err erro
 			return n, nil
 		}
 		if err != nil {
-			return n, r.t.s.classify(err, "read the stream of changes")
+			return n, r.t.s.classifyStream(err)
 		}
 		n++
 		if err := r.handle(ctx, b); err != nil {
@@ -173,7 +173,7 @@ func (r *reader) listen(messages int, since time.Time) error {
 	} else if q.listened <= 2*limit && !(ok && l.at.After(q.began.Add(limit/2))) {
 		return nil // the watcher may yet tell
 	}
-	return r.t.s.classify(fmt.Errorf("the server has said nothing for %s, asked for an answer, too: %w", q.listened.Round(time.Second), os.ErrDeadlineExceeded), "read the stream of changes")
+	return r.t.s.classify(fmt.Errorf("the server has said nothing for %s, asked for an answer, too: %w", q.listened.Round(time.Second), os.ErrDeadlineExceeded), reading)
 }
 
 // minSilence is the least silence after which a server is taken for gone.

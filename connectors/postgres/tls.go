@@ -17,6 +17,7 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"net"
 	"os"
 	"strings"
 
@@ -111,19 +112,52 @@ func (s *settings) dial(ctx context.Context, files connectors.Files, cfg *pgconn
 		return nil, connectors.BadConfig(err)
 	}
 	cfg.Fallbacks = nil
+	dial := cfg.DialFunc
 	for i, way := range ways {
-		cfg.TLSConfig = way
+		var last *asked
+		cfg.TLSConfig, cfg.DialFunc = way, dial
+		if way != nil {
+			cfg.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				conn, err := dial(ctx, network, addr)
+				if err != nil {
+					return nil, err
+				}
+				last = &asked{Conn: conn}
+				return last, nil
+			}
+		}
 		var conn *pgconn.PgConn
 		if conn, err = pgconn.ConnectConfig(ctx, cfg); err == nil {
 			return conn, nil
 		}
+		refused := last != nil && last.refused
+		if refused {
+			err = fmt.Errorf("%w: %w", errNoTLS, err)
+		}
 		// The second way is for a server that takes connections of the other kind alone, or
 		// lets this user in over the other kind alone.
-		if i == 0 && !strings.Contains(err.Error(), "refused TLS") && sqlState(err) != "28000" {
+		if i == 0 && !refused && sqlState(err) != "28000" {
 			break
 		}
 	}
 	return nil, err
+}
+
+var errNoTLS = errors.New("the server takes no encrypted connections")
+
+// asked is a connection that notes the server's answer to the question whether it takes TLS, its first byte: S or N. The
+// driver tells it in words alone.
+type asked struct {
+	net.Conn
+	answered, refused bool
+}
+
+func (a *asked) Read(b []byte) (int, error) {
+	n, err := a.Conn.Read(b)
+	if n > 0 && !a.answered {
+		a.answered, a.refused = true, b[0] == 'N'
+	}
+	return n, err
 }
 
 // clientCertificate reads a certificate and its key: the key in the PEM form, or as
