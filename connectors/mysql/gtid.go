@@ -49,6 +49,9 @@ type mariaGTID struct {
 
 func (g mariaGTID) String() string { return fmt.Sprintf("%d-%d-%d", g.domain, g.server, g.seq) }
 
+// origin is who numbered the transaction, as gtid.source.includes and excludes name it.
+func (g mariaGTID) origin() string { return fmt.Sprintf("%d-%d", g.domain, g.server) }
+
 func formatUUID(u [16]byte) string {
 	var b [36]byte
 	hex.Encode(b[:8], u[:4])

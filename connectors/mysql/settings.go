@@ -171,7 +171,7 @@ type settings struct {
 	retries                    cdc.Retries
 
 	gtidIncludes, gtidExcludes cdc.Patterns // of server UUIDs; MariaDB: of domain-server
-	gtidFilterRows             bool
+	gtidFilterRows             bool         // leave the rows of origins out that do not pass
 	gtidIgnore                 bool
 
 	heartbeat       time.Duration
@@ -265,8 +265,8 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 		transactions: cdc.KeyProvideTransactionMetadata.Get(v), skipUnchanged: keySkipUnchanged.Get(v),
 		failure: strings.ToLower(cdc.KeyEventProcessingFailureHandlingMode.Get(v)), inconsistent: strings.ToLower(keyInconsistentSchemaHandlingMode.Get(v)),
 		maxBatch: int(cdc.KeyMaxBatchSize.Get(v)), maxQueue: int(cdc.KeyMaxQueueSize.Get(v)), maxQueueBytes: int(cdc.KeyMaxQueueSizeInBytes.Get(v)), retries: cdc.Retries(cdc.KeyErrorsMaxRetries.Get(v)), statistics: cdc.KeyStatisticsMetricsEnabled.Get(v),
-		gtidFilterRows: keyGtidSourceFilterDmlEvents.Get(v), gtidIgnore: keyGtidIgnoreOnRecovery.Get(v),
-		heartbeat: cdc.KeyHeartbeatInterval.Get(v), heartbeatAction: cdc.KeyHeartbeatActionQuery.Get(v), checkTimeout: cdc.KeyConnectionValidationTimeout.Get(v),
+		gtidIgnore: keyGtidIgnoreOnRecovery.Get(v),
+		heartbeat:  cdc.KeyHeartbeatInterval.Get(v), heartbeatAction: cdc.KeyHeartbeatActionQuery.Get(v), checkTimeout: cdc.KeyConnectionValidationTimeout.Get(v),
 		schemaChanges: keyIncludeSchemaChanges.Get(v),
 		history: historySettings{
 			topic: keyHistoryTopic.Get(v), skipUnparseable: keySchemaHistorySkipUnparseable.Get(v), capturedTables: keySchemaHistoryCapturedTables.Get(v),
@@ -310,6 +310,7 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 	s.snapshotTables = patterns(cdc.KeySnapshotIncludeCollectionList.Name)
 	s.told = cdc.Propagate{Columns: patterns(keyColumnPropagateSourceType.Name), Types: patterns(keyDatatypePropagateSourceType.Name)}
 	s.gtidIncludes, s.gtidExcludes = patterns(keyGtidSourceIncludes.Name), patterns(keyGtidSourceExcludes.Name)
+	s.gtidFilterRows = keyGtidSourceFilterDmlEvents.Get(v) && (s.gtidIncludes != nil || s.gtidExcludes != nil)
 
 	// What follows was checked by the keys already, so it cannot fail.
 	s.history.filter, _ = cdc.ParsePatterns(keyDDLFilter.Get(v))

@@ -331,7 +331,7 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 		if r.gtid, err = parse(body); err == nil {
 			r.announced()
 			r.gtidText = r.gtid.source.String() + ":" + strconv.FormatInt(r.gtid.number, 10)
-			r.dropped = r.t.s.gtidFilterRows && !r.t.s.takesSource(r.gtid.source)
+			r.dropped = r.t.s.gtidFilterRows && !r.t.s.takesSource(formatUUID(r.gtid.source.uuid))
 		}
 	case evAnonymousGTID:
 		if r.gtid, err = parseGTID(body); err == nil {
@@ -343,6 +343,7 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 		if r.gtid, xid, err = parseMariaGTIDEvent(body, h.server); err == nil {
 			r.announced()
 			r.gtidText = r.gtid.maria.String()
+			r.dropped = r.t.s.gtidFilterRows && !r.t.s.takesSource(r.gtid.maria.origin())
 			r.micros = int64(h.sec) * microsPerSec
 			if r.gtid.flags&mariaStandalone == 0 {
 				err = r.begin(ctx, h, start, 0, r.gtid.flags&mariaPreparedXA == 0)

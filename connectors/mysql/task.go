@@ -252,7 +252,7 @@ func (ss *session) lost(ctx context.Context, pos *position) (lost, err error) {
 		}
 		// Of servers that are left out, all counts as read.
 		for src, list := range executed.sources {
-			if !s.takesSource(src) {
+			if !s.takesSource(formatUUID(src.uuid)) {
 				for _, iv := range list {
 					set.add(src, iv)
 				}
@@ -279,9 +279,8 @@ func (ss *session) lost(ctx context.Context, pos *position) (lost, err error) {
 	return connectors.Failed(reasonLogLost, nil, fmt.Sprintf("the server %s has no file %s of its binary log any more", s.host, pos.file), ""), nil
 }
 
-// takesSource reports whether the transactions of a server are read.
-func (s *settings) takesSource(src gtidSource) bool {
-	name := formatUUID(src.uuid)
+// takesSource reports whether the transactions of an origin are read: of a server's UUID, or MariaDB's domain-server.
+func (s *settings) takesSource(name string) bool {
 	return (s.gtidIncludes == nil || s.gtidIncludes.Match(name)) && !s.gtidExcludes.Match(name)
 }
 

@@ -130,8 +130,8 @@ func (r *reader) decided(ctx context.Context, h header, id string, start int64, 
 		if known {
 			err = r.replay(ctx, id, at)
 		}
-		if err == errNoXA {
-			// It was prepared before the snapshot, or this is another server's log.
+		if f := connectors.FailureOf(err); err == errNoXA || f != nil && (f.Reason == reasonLogLost || f.Reason == reasonLog) {
+			// It was prepared before the snapshot, or this is another server's log, in which that place is another or none.
 			if at, err = r.find(ctx, id, start); err == nil {
 				err = r.replay(ctx, id, at)
 			}
