@@ -52,11 +52,15 @@ func MySQL(ctx context.Context, dir string, o MySQLOptions) (*Server, error) {
 		if out, err := exec.CommandContext(ctx, "cp", "-r", "--reflink=auto", filepath.Join(home, "data"), data).CombinedOutput(); err != nil {
 			return fmt.Errorf("copy the data directory: %w\n%s", err, out)
 		}
+		temporary, err := temporaryDir(s)
+		if err != nil {
+			return err
+		}
 		usr := filepath.Join(home, "root", "usr")
 		args := append([]string{"--library-path", usr + "/lib/x86_64-linux-gnu:" + usr + "/lib/mysql/private", usr + "/sbin/mysqld", "--no-defaults",
 			"--basedir=" + usr, "--datadir=" + data, "--lc-messages-dir=" + usr + "/share/mysql", "--character-sets-dir=" + usr + "/share/mysql/charsets",
 			"--user=" + userName(), fmt.Sprintf("--port=%d", s.Port), "--socket=" + filepath.Join(s.Dir, "s"), "--mysqlx=OFF",
-			"--pid-file=" + filepath.Join(s.Dir, "pid"), "--secure-file-priv=NULL"},
+			"--pid-file=" + filepath.Join(s.Dir, "pid"), "--secure-file-priv=NULL", "--tmpdir=" + temporary},
 			o.args(map[string]string{"gtid-mode": "ON", "enforce-gtid-consistency": "ON", "innodb-redo-log-capacity": "64M"})...)
 		s.command = func() (*exec.Cmd, error) { return exec.Command(usr+"/lib64/ld-linux-x86-64.so.2", args...), nil }
 		s.probe, s.limit = mysqlAnswers(s), time.Minute
@@ -71,20 +75,32 @@ func MariaDB(ctx context.Context, dir string, o MySQLOptions) (*Server, error) {
 	}
 	return newServer(ctx, "mariadb", dir, 1, func(s *Server) error {
 		data := filepath.Join(s.Dir, "data")
+		temporary, err := temporaryDir(s)
+		if err != nil {
+			return err
+		}
 		cmd, err := script(ctx, "mariadb.sh", "data", data)
 		if err != nil {
 			return err
 		}
+		cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("make the data directory: %w\n%s", err, out)
 		}
-		args := append([]string{"--no-defaults", "--datadir=" + data, "--user=" + userName(), fmt.Sprintf("--port=%d", s.Port),
+		args := append([]string{"--no-defaults", "--datadir=" + data, "--tmpdir=" + temporary, "--user=" + userName(), fmt.Sprintf("--port=%d", s.Port),
 			"--socket=" + filepath.Join(s.Dir, "s"), "--pid-file=" + filepath.Join(s.Dir, "pid")},
 			o.args(map[string]string{"binlog-row-metadata": "FULL"})...)
 		s.command = func() (*exec.Cmd, error) { return exec.Command("/usr/sbin/mariadbd", args...), nil }
 		s.probe, s.limit = mysqlAnswers(s), time.Minute
 		return nil
 	})
+}
+
+// temporaryDir is a server's own: one that starts removes all temporary tables that lie in its folder, those of another that is running
+// among them.
+func temporaryDir(s *Server) (string, error) {
+	dir := filepath.Join(s.Dir, "tmp")
+	return dir, os.MkdirAll(dir, 0o700)
 }
 
 func mysqlAnswers(s *Server) func(context.Context) error {
