@@ -73,6 +73,7 @@ func TestCharsetsAgree(t *testing.T) {
 		for i := range r.RowNumber() {
 			name, _ := r.GetString(i, 0)
 			most, _ := r.GetInt(i, 1)
+			name = strings.Clone(name)
 			sets = append(sets, set{name, most})
 			cols = append(cols, fmt.Sprintf("c_%s VARCHAR(150) CHARACTER SET %s, t_%s TEXT CHARACTER SET %s, f_%s CHAR(20) CHARACTER SET %s, e_%s ENUM('a','b,c') CHARACTER SET %s", name, name, name, name, name, name, name, name))
 		}

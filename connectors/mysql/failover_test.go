@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"millrace/connectors/connectortest"
@@ -203,5 +204,5 @@ func (d *database) logEnd() string {
 	if err != nil {
 		d.Fatal(err)
 	}
-	return placeText(file, at)
+	return placeText(strings.Clone(file), at)
 }

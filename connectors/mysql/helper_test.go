@@ -58,7 +58,7 @@ func (d *database) text(sql string) string {
 	if err != nil {
 		d.Fatalf("%.300s: %v", sql, err)
 	}
-	return s
+	return strings.Clone(s) // the result's memory is another's once it is closed
 }
 
 func (d *database) plugin() connectors.SourcePlugin {

@@ -188,7 +188,7 @@ func (d *database) lastLog() string {
 	if err != nil {
 		d.Fatal(err)
 	}
-	return name
+	return strings.Clone(name)
 }
 
 // TestServerNumberTwice: on MariaDB, where readers with one number end each other, the
