@@ -250,10 +250,18 @@ func (p *process) call(method, path string, body any) (int, []byte, error) {
 	return res.StatusCode, data, err
 }
 
-// create makes a connector, which must be accepted.
+// create makes a connector, which must be accepted, once the group has settled.
 func (p *process) create(name string, config map[string]string) {
 	p.t.Helper()
-	status, body, err := p.call("POST", "/connectors", map[string]any{"name": name, "config": config})
+	var status int
+	var body []byte
+	var err error
+	for until := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		status, body, err = p.call("POST", "/connectors", map[string]any{"name": name, "config": config})
+		if status != http.StatusConflict || time.Now().After(until) {
+			break
+		}
+	}
 	if err != nil || status != http.StatusCreated {
 		p.t.Fatalf("create %s: %d %s %v\n%s", name, status, body, err, p.log)
 	}
