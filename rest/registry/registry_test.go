@@ -361,6 +361,7 @@ func TestAnAliasIsServedAsItsSubject(t *testing.T) {
 	}
 }
 
+// cases/registry/5
 func TestSubjectsOfAnyNameAreReachedByTheirEncodedPath(t *testing.T) {
 	s := start(t, logtest.New(t))
 	paths := map[string]string{"a": "a", "a/b": "a%2Fb", "a%2Fb": "a%252Fb", ":.ctx:x": "%3A.ctx%3Ax", "ü ñ": "%C3%BC%20%C3%B1", "..": "%2E%2E", strings.Repeat("x", 300): strings.Repeat("x", 300)}
