@@ -104,6 +104,7 @@ func records(from, to int64) (out []schema.Record) {
 // fault is a server's front that may answer in its stead.
 type fault struct {
 	peers.S3Server
+	proxy  http.Handler
 	mu     sync.Mutex
 	before func(w http.ResponseWriter, r *http.Request) (answered bool)
 	lose   func(r *http.Request) bool // the answer of what was done
@@ -116,7 +117,7 @@ func front(tb testing.TB, s *peers.S3Server) *fault {
 		tb.Fatal(err)
 	}
 	f := &fault{S3Server: *s}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+	f.proxy = &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
 		r.SetURL(u)
 		r.Out.Host = r.In.Host // it is signed
 	}}
@@ -128,10 +129,10 @@ func front(tb testing.TB, s *peers.S3Server) *fault {
 			return
 		}
 		if lose != nil && lose(r) {
-			proxy.ServeHTTP(httptest.NewRecorder(), r)
+			f.proxy.ServeHTTP(httptest.NewRecorder(), r)
 			panic(http.ErrAbortHandler)
 		}
-		proxy.ServeHTTP(w, r)
+		f.proxy.ServeHTTP(w, r)
 	}))
 	tb.Cleanup(srv.Close)
 	f.URL = srv.URL
