@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 
 	"github.com/colinmarc/hdfs/v2"
@@ -65,19 +66,13 @@ func (t *target) logs(tp connectors.TopicPartition) (string, error) {
 	return path.Join(t.cluster.folder+"/", dir, tp.Topic, fmt.Sprint(tp.Partition)), err
 }
 
-// take is claim where the folder of the claim was not taken away meanwhile.
+// take is claim, whose folder may be taken away meanwhile.
 func (t *target) take(l *link, tp connectors.TopicPartition, c *claim, moving func()) error {
-	err := t.claim(l, tp, c, moving)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, there := l.Stat(c.dir); errors.Is(there, fs.ErrNotExist) {
-			return gone(c.dir)
-		}
-	}
-	return err
+	return t.unlessGone(l, c.dir, t.claim(l, tp, c, moving))
 }
 
 // claim makes a new claim and moves those that are there into it. From that move on, which the NameNode does at once or not at all, their
-// tasks cannot publish a record: the folder they would write it to is gone. What they have published is brought to its end.
+// tasks cannot publish a commit: the folder they would move it to is gone. What they have published is brought to its end.
 func (t *target) claim(l *link, tp connectors.TopicPartition, c *claim, moving func()) error {
 	logs, err := t.logs(tp)
 	if err != nil {
@@ -121,10 +116,10 @@ func (t *target) claim(l *link, tp connectors.TopicPartition, c *claim, moving f
 	if err := t.applyConfluent(l, logs, moving); err != nil {
 		return err
 	}
-	if err := t.publish(l, c.dir, doneName, &record{Next: c.next}); err != nil {
+	if err := t.note(l, c.dir, c.next); err != nil {
 		return err
 	}
-	if err := removeOthers(l, c.dir, claimPrefix); err != nil {
+	if err := removeOthers(l, c.dir, claimPrefix, ""); err != nil {
 		return err
 	}
 	return removeOthers(l, temps, "", id)
@@ -142,41 +137,63 @@ func fit(l *link, dir string) error {
 	return nil
 }
 
-// inherit brings to their end the commits of a folder and of the claims in it, and returns the offset behind what they made visible.
-func (t *target) inherit(l *link, dir string, moving func()) (int64, error) {
-	next, err := t.finish(l, dir, moving)
-	if err != nil {
-		return 0, err
+// note says in a claim's folder up to where its partition is written, where it does not say so yet.
+func (t *target) note(l *link, dir string, next int64) error {
+	if next == 0 {
+		return nil
 	}
+	err := l.Mkdir(fmt.Sprintf("%s/%s%d", dir, donePrefix, next), t.dirs)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// inherit brings to its end the commit of a claim, and those of claims that were moved into it, and returns the offset behind what they
+// made visible.
+func (t *target) inherit(l *link, dir string, moving func()) (next int64, err error) {
 	there, err := l.ReadDir(dir)
 	if err != nil {
 		return 0, err
 	}
 	for _, sub := range there {
-		if !sub.IsDir() {
-			continue
+		name, n := sub.Name(), int64(0)
+		if number, ok := strings.CutPrefix(name, donePrefix); ok {
+			n = offsetOf(number)
+		} else if number, ok := strings.CutPrefix(name, commitPrefix); ok {
+			if n = offsetOf(number); n > 0 {
+				err = t.carryOut(l, dir, name, moving)
+			}
+		} else if strings.HasPrefix(name, claimPrefix) {
+			if n, err = t.inherit(l, dir+"/"+name, moving); n == 0 && err == nil { // of a task that died at once: it is not to be met again
+				err = l.RemoveAll(dir + "/" + name)
+			}
 		}
-		n, err := t.inherit(l, dir+"/"+sub.Name(), moving)
 		if err != nil {
 			return 0, err
 		}
-		if next = max(next, n); n == 0 { // of a task that died at once: it is not to be met again
-			if err := l.RemoveAll(dir + "/" + sub.Name()); err != nil {
-				return 0, err
-			}
-		}
+		next = max(next, n)
 	}
 	return next, nil
 }
 
-// removeOthers removes what lies in a folder and begins with prefix, but for what is to be kept.
-func removeOthers(l *link, dir, prefix string, keep ...string) error {
+// offsetOf is the offset in the name of a commit; 0 where there is none.
+func offsetOf(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// removeOthers removes what lies in a folder and begins with prefix, but for keep.
+func removeOthers(l *link, dir, prefix, keep string) error {
 	there, err := l.ReadDir(dir)
 	if err != nil {
 		return err
 	}
 	for _, sub := range there {
-		if name := sub.Name(); strings.HasPrefix(name, prefix) && (len(keep) == 0 || name != keep[0]) {
+		if name := sub.Name(); strings.HasPrefix(name, prefix) && name != keep {
 			if err := l.RemoveAll(dir + "/" + name); err != nil {
 				return err
 			}
@@ -193,37 +210,21 @@ func (t *target) scan(l *link, topic string, parts []connectors.TopicPartition, 
 	}
 	next := map[connectors.TopicPartition]int64{}
 	others, example := 0, ""
-	var walk func(dir string) error
-	walk = func(dir string) error {
+	err = walk(l, path.Join(t.cluster.folder+"/", dir, topic), func(name string) error {
 		moving()
-		there, err := l.ReadDir(dir)
-		if errors.Is(err, fs.ErrNotExist) {
+		partition, end, ok := warehouse.ParseName(t.v, topic, path.Base(name))
+		if !ok {
+			others, example = others+1, name
 			return nil
 		}
-		if err != nil {
-			return err
-		}
-		for _, f := range there {
-			if f.IsDir() {
-				if err := walk(dir + "/" + f.Name()); err != nil {
-					return err
-				}
-				continue
-			}
-			partition, end, ok := warehouse.ParseName(t.v, topic, f.Name())
-			if !ok {
-				others, example = others+1, dir+"/"+f.Name()
-				continue
-			}
-			for _, tp := range parts {
-				if tp.Partition == partition {
-					next[tp] = max(next[tp], end+1)
-				}
+		for _, tp := range parts {
+			if tp.Partition == partition {
+				next[tp] = max(next[tp], end+1)
 			}
 		}
 		return nil
-	}
-	if err := walk(path.Join(t.cluster.folder+"/", dir, topic)); err != nil {
+	})
+	if err != nil {
 		return nil, err
 	}
 	if others > 0 {

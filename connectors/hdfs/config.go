@@ -30,11 +30,11 @@ var (
 	logsDir = config.Key[string]{Name: "logs.dir", Default: "logs", Importance: config.High, Group: groupHDFS,
 		Check: func(s string) error {
 			if strings.Trim(s, "/") == "" {
-				return errors.New("it must name a folder: commit records lie there")
+				return errors.New("it must name a folder: commits lie there")
 			}
 			return nil
 		},
-		Doc: "Folder of the commit records."}
+		Doc: "Folder of commits that are under way, and of what says up to where partitions are written."}
 	topicRegex = config.Key[string]{Name: "topic.capture.groups.regex", Importance: config.Low, Group: groupHDFS, Check: func(s string) error { _, err := compileTopic(s); return err },
 		Doc: "Expression that is found in a topic's name; topics.dir and logs.dir may name its groups: ${1}, ${2} …"}
 	storageClass = config.Key[config.Class]{Name: "storage.class", Default: "io.confluent.connect.hdfs.storage.HdfsStorage", Importance: config.Low, Group: groupHDFS,

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
 
@@ -19,6 +20,9 @@ import (
 //
 // A text is its length (Hadoop's variable integer) and UTF-8. An entry's key is a temporary name and its value the final one, both as
 // URLs; the keys BEGIN and END stand around the files of one commit. A commit without its END did not happen.
+
+// A move is a file's temporary and final name.
+type move struct{ Temporary, Final string }
 
 const maxLog = 64 << 20
 
@@ -43,7 +47,7 @@ func (t *target) applyConfluent(l *link, logs string, moving func()) error {
 	}
 	moves, err := parseLog(b)
 	if err != nil {
-		return connectors.Failed(&badRecord, nil, fmt.Sprintf("the log %q of Confluent's sink cannot be read: %v", name, err), "")
+		return connectors.Failed(&badLog, nil, fmt.Sprintf("the log %q of Confluent's sink cannot be read: %v", name, err), "")
 	}
 	applied := 0
 	for _, m := range moves {
@@ -52,7 +56,7 @@ func (t *target) applyConfluent(l *link, logs string, moving func()) error {
 		} else if !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
-		if err := t.show(l, m, name); err != nil {
+		if err := t.show(l, m.Temporary, m.Final); err != nil {
 			return err
 		}
 		applied++
@@ -167,4 +171,21 @@ func pathOf(url string) string {
 		url = url[1:]
 	}
 	return url
+}
+
+// readFile reads a file of at most that many bytes.
+func readFile(l *link, name string, most int64) ([]byte, error) {
+	f, err := l.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err == nil && int64(len(b)) < min(f.Stat().Size(), most) {
+		err = io.ErrUnexpectedEOF
+	}
+	if int64(len(b)) > most {
+		return nil, connectors.Failed(&badLog, nil, fmt.Sprintf("%q has more than %d bytes", name, most), "")
+	}
+	return b, err
 }

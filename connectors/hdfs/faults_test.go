@@ -19,7 +19,7 @@ import (
 
 // A cluster of two NameNodes loses the active one, its DataNode, its space; the task says why it waits, and goes on.
 func TestACluster(t *testing.T) {
-	s := peers.HDFSOwn(t, 2)
+	s := peers.HDFSOwn(t, peers.HDFSOptions{NameNodes: 2})
 	xml := hadoopFiles(t, []string{"fs.defaultFS", "hdfs://peer/tmp/cluster"}, []string{"dfs.nameservices", "peer", "dfs.ha.namenodes.peer", "nn0,nn1",
 		"dfs.namenode.rpc-address.peer.nn0", s.NameNodes[0], "dfs.namenode.rpc-address.peer.nn1", s.NameNodes[1], "fs.permissions.umask-mode", "007", "dfs.blocksize", "1k"})
 	settings := map[string]string{"hadoop.conf.dir": xml, "hdfs.user.name": "alice", "flush.size": "10", "format.class": "JsonFormat"}
@@ -102,9 +102,9 @@ func TestANameNodeThatSaysNothing(t *testing.T) {
 	s := peers.HDFS(t)
 	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "silent")
 	w := newWay(t, s.NameNodes[0])
-	settings := conf(w.addr, folder, "hadoop.conf.dir", hadoopFiles(t, []string{"ipc.client.rpc-timeout.ms", "1000"}, nil))
+	settings := conf(w.addr, folder, "hadoop.conf.dir", hadoopFiles(t, []string{"ipc.client.rpc-timeout.ms", "3000"}, nil))
 	run := opened(t, settings)
-	for i, method := range []string{"create", "addBlock", "complete", "rename2"} {
+	for i, method := range []string{"create", "complete", "rename2"} {
 		w.at(func(m string) verdict {
 			if m == method {
 				return silence
@@ -131,9 +131,9 @@ func TestANameNodeThatSaysNothing(t *testing.T) {
 	}
 	// A task that is stopped does not wait for it.
 	w.at(func(string) verdict { return silence })
-	run.Put(records(40, 50))
+	run.Put(records(30, 40))
 	run.Close(true, topic)
-	whole(t, cl, folder, 40)
+	whole(t, cl, folder, 30)
 }
 
 // What a user may not do is said, and who it was.

@@ -63,7 +63,7 @@ func TestWhereTheNameNodesAre(t *testing.T) {
 		{"a group without an expression", []string{"hdfs.url", "hdfs://a", "topics.dir", "x/${1}"}, "", "topic.capture.groups.regex", "no expression"},
 		{"an expression that is none", []string{"hdfs.url", "hdfs://a", "topic.capture.groups.regex", "("}, "", "topic.capture.groups.regex", ""},
 		{"another storage", []string{"hdfs.url", "hdfs://a", "storage.class", "io.confluent.connect.s3.storage.S3Storage"}, "", "storage.class", "HdfsStorage"},
-		{"records without a folder", []string{"hdfs.url", "hdfs://a", "logs.dir", "/"}, "", "logs.dir", "commit records"},
+		{"records without a folder", []string{"hdfs.url", "hdfs://a", "logs.dir", "/"}, "", "logs.dir", "commits lie"},
 	} {
 		raw := map[string]string{"flush.size": "1"}
 		for i := 0; i < len(c.pairs); i += 2 {

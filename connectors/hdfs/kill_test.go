@@ -61,6 +61,11 @@ func TestAProcessIsKilled(t *testing.T) {
 			w := newWay(t, s.NameNodes[0])
 			cmd := exec.Command(os.Args[0], "-test.run=^TestHelper$", "-test.timeout=2m")
 			cmd.Env = append(os.Environ(), helperEnv+"="+w.addr+" "+folder)
+			var out strings.Builder
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
 			var kill sync.Once
 			left := 1 + 4*round%40
 			if method == "mkdirs" { // a claim makes two folders, and a commit none where the topic's are there
@@ -77,10 +82,10 @@ func TestAProcessIsKilled(t *testing.T) {
 				kill.Do(func() { killed = cmd.Process.Kill() == nil })
 				return cutBefore
 			})
-			out, err := cmd.CombinedOutput()
+			err := cmd.Wait()
 			w.at(nil)
 			if !killed {
-				t.Fatalf("%s, round %d: the process ended by itself: %v\n%s", method, round, err, out)
+				t.Fatalf("%s, round %d: the process ended by itself: %v\n%s", method, round, err, out.String())
 			}
 			kills[method]++
 		}

@@ -113,7 +113,7 @@ func (c *cluster) secure(cc connectors.Context, v config.Values) *config.Error {
 		cl := krb.NewWithKeytab(name, realm, keys, conf, krb.DisablePAFXFAST(true))
 		if err := cl.Login(); err != nil {
 			cl.Destroy()
-			return nil, err
+			return nil, fmt.Errorf("as %s@%s: %w", name, realm, err)
 		}
 		return cl, nil
 	}

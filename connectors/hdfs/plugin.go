@@ -116,10 +116,10 @@ func (t *target) alter(ctx context.Context, tp connectors.TopicPartition, to *in
 		if err := t.take(l, tp, c, func() {}); err != nil {
 			return err
 		}
-		if to == nil {
-			return l.RemoveAll(c.dir)
+		if err := removeOthers(l, c.dir, donePrefix, ""); err != nil || to == nil {
+			return err
 		}
-		return t.publish(l, c.dir, doneName, &record{Next: *to})
+		return t.note(l, c.dir, *to)
 	})
 }
 

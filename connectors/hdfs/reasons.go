@@ -30,17 +30,14 @@ var (
 	foreign = connectors.Reason{Code: "hdfs.foreign_file", Retry: connectors.RetryNever,
 		Doc:    "A file of the name that the task wants is there already, and the task did not write it.",
 		Remedy: "move that file away: its records are read again; or set another topics.dir"}
-	lost = connectors.Reason{Code: "hdfs.lost_file", Retry: connectors.RetryNever,
-		Doc:    "A file that a commit record names is neither under its temporary name nor under its final one: somebody removed it after it was written.",
-		Remedy: "restore the file from HDFS's trash or a snapshot; or remove the record, and the connector goes on behind the files that are there"}
 	takenOver = connectors.Reason{Code: "hdfs.taken_over", Retry: connectors.RetryHelps,
 		Doc:    "Another task has taken over the partition: what this one has not committed is not its own any more.",
 		Remedy: "if it happens again and again, two connectors share topics and logs.dir: give each its own topics.dir and logs.dir"}
 	busyLog = connectors.Reason{Code: "hdfs.busy_log", Retry: connectors.RetryHelps,
 		Doc:    "The log of Confluent's sink is open: that sink still runs, or it died less than a minute ago.",
 		Remedy: "stop that sink; the log is free a minute after its end, and the task goes on by itself"}
-	badRecord = connectors.Reason{Code: "hdfs.bad_record", Retry: connectors.RetryNever,
-		Doc:    "A commit record, or a log of Confluent's sink, cannot be read: something else wrote it.",
+	badLog = connectors.Reason{Code: "hdfs.bad_log", Retry: connectors.RetryNever,
+		Doc:    "A log of Confluent's sink cannot be read: something else wrote it.",
 		Remedy: "look at the file; where nothing in it is needed, remove it"}
 	unfit = connectors.Reason{Code: "hdfs.unfit_folder", Retry: connectors.RetryNever,
 		Doc:    "Files of a folder are erasure-coded or encrypted, which the sink cannot write.",
@@ -50,7 +47,7 @@ var (
 		Remedy: "see its words"}
 )
 
-var reasons = append([]*connectors.Reason{&unreachable, &unavailable, &full, &unauthorized, &foreign, &lost, &takenOver, &busyLog, &badRecord, &unfit, &refused}, warehouse.Reasons...)
+var reasons = append([]*connectors.Reason{&unreachable, &unavailable, &full, &unauthorized, &foreign, &takenOver, &busyLog, &badLog, &unfit, &refused}, warehouse.Reasons...)
 
 // Java's exceptions, by the last part of their names.
 var exceptions = map[string]*connectors.Reason{

@@ -3,7 +3,6 @@ package hdfs
 import (
 	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,9 +29,10 @@ const (
 	closeTime  = 60 * time.Second // for DataNodes to report a file's last block
 	writeSize  = 256 << 10
 
-	// What lies in a claim: the record of the commit that is under way, and of the last one that came to its end.
-	commitName = "commit"
-	doneName   = "done"
+	// What lies in a claim: the files of the commit that is under way, and what is left of the last one that came to its end. The number
+	// behind is the offset behind their records.
+	commitPrefix = "commit-"
+	donePrefix   = "done-"
 )
 
 // target makes files visible in HDFS. Its methods may be called concurrently.
@@ -56,21 +56,10 @@ type target struct {
 
 // A claim is what a task has of a partition. It is used by one goroutine at a time.
 type claim struct {
-	dir    string // holds the records; whoever moves it away has the partition
+	dir    string // holds commits; whoever moves it away has the partition
 	tmp    string // folder of files that are not visible yet
 	next   int64  // behind what is visible
 	unsure bool   // a commit failed on its way
-}
-
-// A record lists what a commit makes visible.
-type record struct {
-	Next  int64  `json:"next"` // behind the last record of its files
-	Files []move `json:"files,omitempty"`
-}
-
-type move struct {
-	Temporary string `json:"temporary"`
-	Final     string `json:"final"`
 }
 
 func newTarget(cc connectors.Context, v config.Values) (*target, *config.Error) {
@@ -158,47 +147,44 @@ func (t *target) Commit(ctx context.Context, tp connectors.TopicPartition, files
 		return connectors.Failed(&takenOver, nil, fmt.Sprintf("commit files of %v, which this task has no claim to", tp), "")
 	}
 	return t.with(ctx, fmt.Sprintf("commit %d files of %v", len(files), tp), func(l *link) error {
-		r := record{}
+		next := int64(0)
 		for i := range files {
-			r.Next = max(r.Next, files[i].Last+1)
+			next = max(next, files[i].Last+1)
 		}
 		if c.unsure {
 			if err := t.settle(l, c, moving); err != nil {
 				return err
 			}
 		}
-		if c.next >= r.Next {
+		if c.next >= next {
 			return nil // an earlier attempt did it
 		}
 		c.unsure = true
-		var err error
-		if r.Files, err = t.plan(l, c, files); err != nil {
+		stage := c.tmp + "/" + newID()
+		names, err := t.plan(l, c, stage, files)
+		if err != nil {
 			return err
 		}
-		if err := t.writeAll(ctx, l, files, r.Files, moving); err != nil {
+		if err := t.writeAll(ctx, l, files, names, moving); err != nil {
 			return err
 		}
-		if err := t.publish(l, c.dir, commitName, &r); err != nil {
-			return err
+		commit := fmt.Sprintf("%s%d", commitPrefix, next)
+		if err := l.Rename(stage, c.dir+"/"+commit); err != nil {
+			return t.unlessGone(l, c.dir, err)
 		}
-		if err := t.carryOut(l, c.dir, &r, moving); err != nil {
-			return err
+		if err := t.carryOut(l, c.dir, commit, moving); err != nil {
+			return t.unlessGone(l, c.dir, err)
 		}
-		c.next, c.unsure = r.Next, false
+		c.next, c.unsure = next, false
 		return nil
 	})
 }
 
-// settle finds out how far a commit came that failed, and brings it to its end where its record is there.
+// settle finds out how far a commit came that failed, and brings it to its end where it was published.
 func (t *target) settle(l *link, c *claim, moving func()) error {
-	next, err := t.finish(l, c.dir, moving)
+	next, err := t.inherit(l, c.dir, moving)
 	if err != nil {
-		return err
-	}
-	if _, err := l.Stat(c.dir); errors.Is(err, fs.ErrNotExist) {
-		return gone(c.dir)
-	} else if err != nil {
-		return err
+		return t.unlessGone(l, c.dir, err)
 	}
 	c.next = max(c.next, next)
 	if err := l.RemoveAll(c.tmp); err != nil {
@@ -208,16 +194,23 @@ func (t *target) settle(l *link, c *claim, moving func()) error {
 	return nil
 }
 
+// unlessGone is err, or what it means where a claim's folder is not there any more.
+func (t *target) unlessGone(l *link, dir string, err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, there := l.Stat(dir); errors.Is(there, fs.ErrNotExist) {
+			return gone(dir)
+		}
+	}
+	return err
+}
+
 func gone(dir string) error {
 	return connectors.Failed(&takenOver, nil, fmt.Sprintf("the folder %q, which is this task's claim, is gone", dir), "")
 }
 
-// plan gives files their temporary and final names, and makes sure that the final ones are free.
-func (t *target) plan(l *link, c *claim, files []warehouse.File) ([]move, error) {
-	if err := l.MkdirAll(c.tmp, t.dirs); err != nil {
-		return nil, err
-	}
-	moves := make([]move, len(files))
+// plan returns where files lie below stage until they are visible, each under its final path, and makes sure that those are free.
+func (t *target) plan(l *link, c *claim, stage string, files []warehouse.File) ([]string, error) {
+	names, made := make([]string, len(files)), map[string]bool{}
 	for i := range files {
 		final, err := t.final(files[i].NameWithEnd())
 		if err != nil {
@@ -228,16 +221,23 @@ func (t *target) plan(l *link, c *claim, files []warehouse.File) ([]move, error)
 		}
 		switch _, err := l.Stat(final); {
 		case err == nil:
-			if _, err := l.Stat(c.dir); errors.Is(err, fs.ErrNotExist) { // it is of the task that has the partition now
+			// It may be of the task that has the partition now.
+			if _, err := l.Stat(c.dir); errors.Is(err, fs.ErrNotExist) {
 				return nil, gone(c.dir)
 			}
 			return nil, connectors.Failed(&foreign, nil, fmt.Sprintf("file %q is there already", final), "")
 		case !errors.Is(err, fs.ErrNotExist):
 			return nil, err
 		}
-		moves[i] = move{fmt.Sprintf("%s/%s_tmp", c.tmp, newID()), final}
+		names[i] = stage + final
+		if dir := path.Dir(names[i]); !made[dir] {
+			if err := l.MkdirAll(dir, t.dirs); err != nil {
+				return nil, err
+			}
+			made[dir] = true
+		}
 	}
-	return moves, nil
+	return names, nil
 }
 
 // final is the path of a file that the engine calls name: topics.dir, topic, …
@@ -254,8 +254,8 @@ func (t *target) final(name string) (string, error) {
 	return path.Join(t.cluster.folder+"/", dir, rest), nil
 }
 
-// writeAll writes files under their temporary names, several at once.
-func (t *target) writeAll(ctx context.Context, l *link, files []warehouse.File, moves []move, moving func()) error {
+// writeAll writes files under those names, several at once.
+func (t *target) writeAll(ctx context.Context, l *link, files []warehouse.File, names []string, moving func()) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atOnce)
 	for i := range files {
@@ -263,7 +263,7 @@ func (t *target) writeAll(ctx context.Context, l *link, files []warehouse.File, 
 			if ctx.Err() != nil { // another failed
 				return ctx.Err()
 			}
-			return t.write(l, moves[i].Temporary, io.NewSectionReader(files[i].Body, 0, files[i].Size), files[i].Size, moving)
+			return t.write(l, names[i], io.NewSectionReader(files[i].Body, 0, files[i].Size), files[i].Size, moving)
 		})
 	}
 	return g.Wait()
@@ -354,130 +354,65 @@ func closeFile(w *hdfs.FileWriter) error {
 	}
 }
 
-// publish puts a record in a claim's folder, in the place of one of that name. The folder is not made anew: where it is gone,
-// another task has the partition.
-func (t *target) publish(l *link, dir, name string, r *record) error {
-	b, err := json.Marshal(r)
-	if err != nil {
+// carryOut makes a claim's commit visible, as far as it is not, and says by its name that it is done.
+func (t *target) carryOut(l *link, dir, commit string, moving func()) error {
+	root := dir + "/" + commit
+	if err := walk(l, root, func(name string) error {
+		moving()
+		return t.show(l, name, name[len(root):])
+	}); err != nil {
 		return err
 	}
-	temp := fmt.Sprintf("%s/%s.%s", dir, name, newID())
-	w, err := t.create(l, temp)
+	done := donePrefix + commit[len(commitPrefix):]
+	if err := l.Rename(root, dir+"/"+done); err != nil {
+		return err
+	}
+	return removeOthers(l, dir, donePrefix, done)
+}
+
+// walk calls f with every file below a folder. One that is not there, or not any more, has none.
+func walk(l *link, dir string, f func(name string) error) error {
+	there, err := l.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
-		return gone(dir)
+		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := w.Write(b); err != nil {
-		return err
-	}
-	if err := closeFile(w); err != nil {
-		return err
-	}
-	if err := l.Rename(temp, dir+"/"+name); errors.Is(err, fs.ErrNotExist) {
-		return gone(dir)
-	} else if err != nil {
-		return err
+	for _, e := range there {
+		name := dir + "/" + e.Name()
+		if e.IsDir() {
+			err = walk(l, name, f)
+		} else {
+			err = f(name)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// finish brings a folder's commit to its end, and returns the offset behind what its last one made visible; 0 where there was none.
-func (t *target) finish(l *link, dir string, moving func()) (int64, error) {
-	r, err := readRecord(l, dir+"/"+commitName)
-	if err != nil {
-		return 0, err
-	}
-	if r != nil {
-		return r.Next, t.carryOut(l, dir, r, moving)
-	}
-	if r, err = readRecord(l, dir+"/"+doneName); r == nil {
-		return 0, err
-	}
-	return r.Next, nil
-}
-
-// carryOut makes a record's files visible, as far as they are not, and says in the folder that it is done.
-func (t *target) carryOut(l *link, dir string, r *record, moving func()) error {
-	for _, m := range r.Files {
-		if err := t.show(l, m, dir); err != nil {
-			return err
-		}
-		moving()
-	}
-	err := l.Rename(dir+"/"+commitName, dir+"/"+doneName)
-	if errors.Is(err, fs.ErrNotExist) { // whoever took the folder does the same
-		return gone(dir)
-	}
-	return err
-}
-
 // show gives a file its final name, if it has not got it.
-func (t *target) show(l *link, m move, dir string) error {
-	_, err := l.Stat(m.Temporary)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if _, err := l.Stat(m.Final); errors.Is(err, fs.ErrNotExist) {
-			return connectors.Failed(&lost, nil, fmt.Sprintf("the commit record in %q names %q, which is neither there nor at %q", dir, m.Final, m.Temporary), "")
-		} else if err != nil {
-			return err
+func (t *target) show(l *link, name, final string) error {
+	if _, err := l.Stat(final); err == nil { // the client would overwrite it
+		if _, err := l.Stat(name); errors.Is(err, fs.ErrNotExist) { // another has just made it visible
+			return nil
 		}
-		return nil
-	case err != nil:
-		return err
-	}
-	if _, err := l.Stat(m.Final); err == nil { // the client would overwrite it
-		return connectors.Failed(&foreign, nil, fmt.Sprintf("file %q is there already, and is to be made of %q", m.Final, m.Temporary), "")
+		return connectors.Failed(&foreign, nil, fmt.Sprintf("file %q is there already, and is to be made of %q", final, name), "")
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := l.MkdirAll(path.Dir(m.Final), t.dirs); err != nil {
+	if err := l.MkdirAll(path.Dir(final), t.dirs); err != nil {
 		return err
 	}
-	err = l.Rename(m.Temporary, m.Final)
-	if errors.Is(err, fs.ErrNotExist) { // another did it in this moment
-		if _, there := l.Stat(m.Final); there == nil {
+	err := l.Rename(name, final)
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, there := l.Stat(final); there == nil {
 			return nil
 		}
 	}
 	return err
-}
-
-// maxRecord bounds what is read of a record.
-const maxRecord = 64 << 20
-
-// readRecord reads a record; nil where there is none.
-func readRecord(l *link, name string) (*record, error) {
-	b, err := readFile(l, name, maxRecord)
-	if err != nil || b == nil {
-		return nil, err
-	}
-	r := &record{}
-	if err := json.Unmarshal(b, r); err != nil || r.Next < 0 {
-		return nil, connectors.Failed(&badRecord, nil, fmt.Sprintf("the commit record %q cannot be read: %v", name, err), "")
-	}
-	return r, nil
-}
-
-// readFile reads a file of at most that many bytes; nil where there is none.
-func readFile(l *link, name string, most int64) ([]byte, error) {
-	f, err := l.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(b)) < min(f.Stat().Size(), most) {
-		err = io.ErrUnexpectedEOF
-	}
-	if int64(len(b)) > most {
-		return nil, connectors.Failed(&badRecord, nil, fmt.Sprintf("%q has more than %d bytes", name, most), "")
-	}
-	return b, err
 }
 
 func newID() string {

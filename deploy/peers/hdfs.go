@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -17,6 +18,8 @@ import (
 type HDFSServer struct {
 	// NameNodes are their addresses, host:port.
 	NameNodes []string
+	// Secure is the folder of krb5.conf and alice.keytab, where there is Kerberos.
+	Secure string
 	*Control
 
 	control string
@@ -28,13 +31,15 @@ func HDFS(t testing.TB) *HDFSServer {
 	return hdfsAt(t, shared(t, "hdfs"))
 }
 
-// HDFSOwn is an HDFS for this test alone with that many NameNodes, the first of which is active. Control ends and starts the
-// whole of it; Do one of its parts.
-func HDFSOwn(t testing.TB, nameNodes int) *HDFSServer {
+// HDFSOptions say how an HDFS of a test's own differs: NameNodes, Kerberos.
+type HDFSOptions = run.HDFSOptions
+
+// HDFSOwn is an HDFS for this test alone. Control ends and starts the whole of it; Do one of its parts.
+func HDFSOwn(t testing.TB, o HDFSOptions) *HDFSServer {
 	t.Helper()
-	c := own(t, "hdfs", func(ctx context.Context, dir string) (*run.Server, error) { return run.HDFS(ctx, dir, nameNodes) })
+	c := own(t, "hdfs", func(ctx context.Context, dir string) (*run.Server, error) { return run.HDFS(ctx, dir, o) })
 	h := hdfsAt(t, c.server.Addr)
-	h.Control = c
+	h.Control, h.Secure = c, filepath.Join(c.server.Dir, "secure")
 	return h
 }
 

@@ -10,9 +10,17 @@ import (
 	"time"
 )
 
-// HDFS starts Apache Hadoop's HDFS with that many NameNodes, of which the first is active, and one DataNode. The server's
-// address is that of its control: see HDFSControl.
-func HDFS(ctx context.Context, dir string, nameNodes int) (*Server, error) {
+// HDFSOptions say how many NameNodes there are, of which the first is active, 1 where it is 0; and whether there is Kerberos:
+// "authentication", "integrity" or "privacy" says how what is sent is protected. Then krb5.conf and the keytab of alice@PEER.TEST are in the
+// folder "secure" of the server's.
+type HDFSOptions struct {
+	NameNodes int
+	Kerberos  string
+}
+
+// HDFS starts Apache Hadoop's HDFS with one DataNode. The server's address is that of its control: see HDFSControl.
+func HDFS(ctx context.Context, dir string, o HDFSOptions) (*Server, error) {
+	nameNodes := max(1, o.NameNodes)
 	if _, err := Install(ctx, "hdfs", io.Discard); err != nil {
 		return nil, err
 	}
@@ -21,7 +29,13 @@ func HDFS(ctx context.Context, dir string, nameNodes int) (*Server, error) {
 		for _, p := range s.ports[1:] {
 			args = append(args, strconv.Itoa(p.Number))
 		}
-		s.command = func() (*exec.Cmd, error) { return script(context.Background(), args...) }
+		s.command = func() (*exec.Cmd, error) {
+			cmd, err := script(context.Background(), args...)
+			if err == nil && o.Kerberos != "" {
+				cmd.Env = append(cmd.Env, "KERBEROS="+o.Kerberos)
+			}
+			return cmd, err
+		}
 		s.probe = func(ctx context.Context) error { return get(ctx, "http://"+s.Addr+"/") }
 		return nil
 	})

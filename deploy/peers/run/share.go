@@ -186,7 +186,7 @@ func start(ctx context.Context, kind, dir string) (*Server, error) {
 	case "elasticsearch":
 		return Elasticsearch(ctx, dir, "")
 	case "hdfs":
-		return HDFS(ctx, dir, 1)
+		return HDFS(ctx, dir, HDFSOptions{})
 	case "s3":
 		return S3(ctx, dir)
 	}

@@ -5,6 +5,9 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.URLDecoder;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.StandardCopyOption;
+import java.util.Properties;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
@@ -13,6 +16,8 @@ import org.apache.hadoop.hdfs.DistributedFileSystem;
 import org.apache.hadoop.hdfs.MiniDFSCluster;
 import org.apache.hadoop.hdfs.MiniDFSNNTopology;
 import org.apache.hadoop.hdfs.protocol.HdfsConstants;
+import org.apache.hadoop.minikdc.MiniKdc;
+import org.apache.hadoop.security.UserGroupInformation;
 
 /**
  * A real HDFS in one process: one NameNode, or two of which one is active, and one DataNode. HTTP on the first port tells whether it is
@@ -40,6 +45,9 @@ public class HdfsPeer {
     conf.setInt("dfs.replication", 1);
     conf.setInt("dfs.namenode.decommission.interval", 3);
     conf.setBoolean("dfs.permissions.enabled", true);
+    if (System.getenv("KERBEROS") != null) {
+      secure(new File(dir, "secure"), conf);
+    }
     MiniDFSNNTopology topology = new MiniDFSNNTopology();
     MiniDFSNNTopology.NSConf names = new MiniDFSNNTopology.NSConf(nameNodes > 1 ? "peer" : null);
     for (int i = 0; i < nameNodes; i++) {
@@ -62,6 +70,35 @@ public class HdfsPeer {
     }
     ready = true;
     Thread.currentThread().join();
+  }
+
+  /** Starts a KDC and makes the cluster want its tickets. The folder has krb5.conf and alice.keytab. */
+  private static void secure(File dir, Configuration conf) throws Exception {
+    dir.mkdirs();
+    Properties settings = MiniKdc.createConf();
+    settings.setProperty(MiniKdc.ORG_NAME, "PEER");
+    settings.setProperty(MiniKdc.ORG_DOMAIN, "TEST");
+    MiniKdc kdc = new MiniKdc(settings, dir);
+    kdc.start();
+    Files.copy(kdc.getKrb5conf().toPath(), new File(dir, "krb5.conf").toPath(), StandardCopyOption.REPLACE_EXISTING);
+    File keytab = new File(dir, "hdfs.keytab");
+    kdc.createPrincipal(keytab, "hdfs/localhost", "HTTP/localhost");
+    kdc.createPrincipal(new File(dir, "alice.keytab"), "alice");
+    conf.set("hadoop.security.authentication", "kerberos");
+    conf.setBoolean("hadoop.security.authorization", true);
+    for (String who : new String[] {"namenode", "datanode"}) {
+      conf.set("dfs." + who + ".kerberos.principal", "hdfs/localhost@PEER.TEST");
+      conf.set("dfs." + who + ".keytab.file", keytab.getPath());
+    }
+    conf.set("dfs.web.authentication.kerberos.principal", "HTTP/localhost@PEER.TEST");
+    conf.set("dfs.web.authentication.kerberos.keytab", keytab.getPath());
+    conf.setBoolean("dfs.block.access.token.enable", true);
+    conf.set("dfs.data.transfer.protection", System.getenv("KERBEROS"));
+    conf.set("hadoop.rpc.protection", System.getenv("KERBEROS"));
+    conf.set("dfs.encrypt.data.transfer.cipher.suites", "AES/CTR/NoPadding");
+    conf.setBoolean("ignore.secure.ports.for.testing", true);
+    UserGroupInformation.setConfiguration(conf);
+    UserGroupInformation.loginUserFromKeytab("hdfs/localhost@PEER.TEST", keytab.getPath());
   }
 
   private static void answer(HttpExchange x) throws IOException {

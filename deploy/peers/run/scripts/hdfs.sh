@@ -3,6 +3,7 @@
 # hdfs.sh DIR CONTROL RPC [RPC] runs it in the foreground on 127.0.0.1, data in DIR: a NameNode on each port RPC, of two the first active,
 #                               and one DataNode, in one JVM. HTTP on the port CONTROL says when it is ready and does what HdfsPeer.java lists.
 # No security: who you are is what the client says; permissions are enforced, and /tmp and /user are open to everyone.
+# KERBEROS=authentication|integrity|privacy: with Kerberos, what is sent protected so, and a KDC of its own: krb5.conf and the keytab of alice@PEER.TEST are in DIR/secure, and hdfs/localhost@PEER.TEST is HDFS.
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -10,7 +11,8 @@ java_packages
 version=3.5.0
 here=$(dirname "$0")
 fetch() {
-  jars "$1/lib" org.apache.hadoop:hadoop-client-minicluster:$version org.slf4j:slf4j-simple:1.7.36
+  jars "$1/lib" org.apache.hadoop:hadoop-client-minicluster:$version org.apache.hadoop:hadoop-minikdc:$version org.slf4j:slf4j-simple:1.7.36
+  rm -f "$1"/lib/slf4j-reload4j-*.jar
   mkdir "$1/classes"
   (cd "$1/classes" && "$(java_home javac)/bin/jar" xf "../lib/hadoop-client-minicluster-$version.jar" webapps) # beside the jar they start seconds faster
   "$(java_home javac)/bin/javac" -nowarn -cp "$1/lib/*" -d "$1/classes" "$here/HdfsPeer.java" >&2
