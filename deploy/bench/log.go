@@ -780,11 +780,16 @@ func (b *bench) logMemory(ctx context.Context) error {
 		names = append(names, name)
 	}
 	slices.Sort(names)
+	const read = "BenchmarkFetch/100B"
 	for _, name := range names {
 		mem, tcp := median(rates[name]["memory"]), median(rates[name]["tcp"])
-		b.print("%s, medians of %d: in memory %.0f records/s, TCP on loopback %.0f: %.2f ×", strings.TrimPrefix(name, "Benchmark"), b.pairs, mem, tcp, mem/tcp)
+		promised := "" // what waits for the disk costs the same over both
+		if name == read {
+			promised = " (promised: 1.5 at least)"
+		}
+		b.print("%s, medians of %d: in memory %.0f records/s, TCP on loopback %.0f: %.2f ×%s", strings.TrimPrefix(name, "Benchmark"), b.pairs, mem, tcp, mem/tcp, promised)
 	}
-	mem, tcp := median(rates["BenchmarkFetch/100B"]["memory"]), median(rates["BenchmarkFetch/100B"]["tcp"])
+	mem, tcp := median(rates[read]["memory"]), median(rates[read]["tcp"])
 	b.promise(mem/tcp >= 1.5, "reading in memory is %.2f × that over loopback, promised are 1.5", mem/tcp)
 	return nil
 }
