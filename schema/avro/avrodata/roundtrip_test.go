@@ -162,6 +162,7 @@ func FuzzDecoder(f *testing.F) {
 	for _, text := range []string{
 		event.Canonical(), anythingText, `{"type":"array","items":"null"}`, `{"type":"array","items":{"type":"fixed","name":"F","size":0}}`,
 		`{"type":"array","items":{"type":"record","name":"R","fields":[]}}`, `{"type":"map","values":["null","string",{"type":"enum","name":"E","symbols":["A","B"]}]}`,
+		`{"type":"record","name":"L","fields":[{"name":"v","type":"int"},{"name":"next","type":["null","string","L"]},{"name":"kids","type":{"type":"array","items":"L"}}]}`, `{"type":"record","name":"R","fields":[{"name":"r","type":"R"}]}`,
 		`{"type":"array","items":{"type":"record","name":"MapEntry","namespace":"io.confluent.connect.avro","fields":[{"name":"key","type":"int"},{"name":"value","type":{"type":"bytes","logicalType":"decimal","precision":3}}]}}`,
 	} {
 		p, err := avro.Registry.Parse(text, parseNew)
