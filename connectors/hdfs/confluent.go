@@ -42,6 +42,10 @@ func (t *target) applyConfluent(l *link, logs string, moving func()) error {
 		return err
 	}
 	b, err := readFile(l, name, maxLog)
+	if err != nil && strings.HasPrefix(err.Error(), "proto:") {
+		return connectors.Failed(&badLog, nil, fmt.Sprintf("the log %q of Confluent's sink cannot be read: what DataNodes send is protected in a way that the client does not know (%v)", name, err),
+			"start that sink once more and stop it in order, which leaves no log")
+	}
 	if err != nil {
 		return err
 	}

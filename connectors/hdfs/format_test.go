@@ -14,7 +14,7 @@ func TestStringsOfARenamedTopic(t *testing.T) {
 	s := peers.HDFS(t)
 	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "strings")
 	settings := conf(s.NameNodes[0], folder, "flush.size", "2", "format.class", "io.confluent.connect.hdfs.string.StringFormat",
-		"topics.dir", "lake/${1}", "logs.dir", "logs/${1}", "topic.capture.groups.regex", `^(\w+)`)
+		"topics.dir", "/lake//${1}/", "logs.dir", "logs/${1}", "topic.capture.groups.regex", `^(\w+)`)
 	run := connectortest.NewSinkRun(t, Sink2, nil, settings, false, topic)
 	var batch []schema.Record
 	for o, text := range []string{"ü", "a b", "c", "d"} {

@@ -14,6 +14,7 @@ import (
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
 
@@ -60,7 +61,17 @@ func TestNamesOfFilesSayWhereToGoOn(t *testing.T) {
 		put(t, cl, folder, name, "x")
 	}
 	other := connectors.TopicPartition{Topic: "t", Partition: 2}
-	run := connectortest.NewSinkRun(t, Sink2, nil, conf(s.NameNodes[0], folder), true, topic, other)
+	before := pageSize
+	pageSize = 3
+	t.Cleanup(func() { pageSize = before })
+	for i := range 11 { // several pages, of which the last counts
+		put(t, cl, folder, fmt.Sprintf("topics/t/many/t+3+%010d+%010d.avro", i, i), "")
+	}
+	third := connectors.TopicPartition{Topic: "t", Partition: 3}
+	run := connectortest.NewSinkRun(t, Sink2, nil, conf(s.NameNodes[0], folder), true, topic, other, third)
+	if got := run.Start[third]; got != 11 {
+		t.Errorf("t-3 starts at %d", got)
+	}
 	if got, ok := run.Start[topic]; !ok || got != 200 {
 		t.Errorf("t-0 starts at %d", got)
 	}
@@ -69,7 +80,7 @@ func TestNamesOfFilesSayWhereToGoOn(t *testing.T) {
 	}
 	run.Put(records(200, 225))
 	run.FlushTo(topic, 220)
-	run.Close(false, topic, other)
+	run.Close(false, topic, other, third)
 	got := names(files(t, cl, folder))
 	for _, want := range []string{"topics/t/partition=0/t+0+0000000200+0000000209.json", "topics/t/partition=0/t+0+0000000210+0000000219.json"} {
 		if !strings.Contains(got, want) {
@@ -149,13 +160,17 @@ func life(t *testing.T, address, folder string) (next int64, err error) {
 	return run.Committed[topic], nil
 }
 
-// A task's connection ends for ever after each call of a NameNode in turn, whose answer is lost, as when its process dies there; and another
+// A task's connection ends for ever after each call of a NameNode in turn (every second one, but in a soak), whose answer is lost, as when its process dies there; and another
 // takes over. In the end each record stands in one visible file.
 func TestATaskThatDiesAfterAnyCall(t *testing.T) {
 	s := peers.HDFS(t)
 	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "dies")
 	committed, died := int64(0), map[string]int{}
-	for n := 1; ; n++ {
+	step := 2
+	if trial.Soak() {
+		step = 1
+	}
+	for n := 1; ; n += step {
 		if n > 300 {
 			t.Fatal("a commit has no end")
 		}

@@ -68,7 +68,7 @@ func newTarget(cc connectors.Context, v config.Values) (*target, *config.Error) 
 		return nil, wrong
 	}
 	mask := c.conf.umask()
-	t := &target{lg: cc.Log, cluster: c, v: v, topics: path.Clean("/" + warehouse.TopicFolder(v, ""))[1:], claims: map[connectors.TopicPartition]*claim{},
+	t := &target{lg: cc.Log, cluster: c, v: v, topics: strings.Trim(warehouse.TopicFolder(v, ""), "/"), claims: map[connectors.TopicPartition]*claim{},
 		blockSize: c.conf.size("dfs.blocksize"), replication: int(min(c.conf.size("dfs.replication"), 512)), files: 0o666 &^ mask, dirs: 0o777 &^ mask}
 	if topicRegex.Get(v) != "" {
 		var err error
@@ -370,27 +370,31 @@ func (t *target) carryOut(l *link, dir, commit string, moving func()) error {
 	return removeOthers(l, dir, donePrefix, done)
 }
 
+// pageSize is how many names of a folder are held at once: one may have millions. Tests make it small.
+var pageSize = 1000
+
 // walk calls f with every file below a folder. One that is not there, or not any more, has none.
 func walk(l *link, dir string, f func(name string) error) error {
-	there, err := l.ReadDir(dir)
-	if errors.Is(err, fs.ErrNotExist) {
+	d, err := l.Open(dir)
+	for err == nil {
+		var page []fs.FileInfo
+		page, err = d.Readdir(pageSize)
+		for _, e := range page {
+			name := dir + "/" + e.Name()
+			if e.IsDir() {
+				err = walk(l, name, f)
+			} else {
+				err = f(name)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	if err == io.EOF || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	if err != nil {
-		return err
-	}
-	for _, e := range there {
-		name := dir + "/" + e.Name()
-		if e.IsDir() {
-			err = walk(l, name, f)
-		} else {
-			err = f(name)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return err
 }
 
 // show gives a file its final name, if it has not got it.
