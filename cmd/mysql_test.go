@@ -267,3 +267,34 @@ func compareMyLoad(t *testing.T, rows int, want []myChange, records []kcatRecord
 		t.Fatalf("the topic has %d of %d changes and %d of %d rows of the snapshot", next, len(want), len(read), rows)
 	}
 }
+
+// TestALargeTransactionTakesLittleMemory: the events of one transaction, which would take some 500 MiB together, go through as
+// they come.
+func TestALargeTransactionTakesLittleMemory(t *testing.T) {
+	server := peers.MySQL(t)
+	peers.Kcat(t)
+	db := server.NewDatabase(t)
+	server.Exec(t, db, "CREATE TABLE large (id int PRIMARY KEY, n int, note varchar(100))", "CREATE TABLE marker (id int PRIMARY KEY)", "INSERT INTO marker VALUES (1)")
+	p := newRuns(t).start(t)
+	conf := mySource(server, db)
+	conf["table.include.list"] = db + ".large," + db + ".marker"
+	p.create("my", conf)
+	reached := func(n int) {
+		t.Helper()
+		p.until(fmt.Sprintf("marker %d is in the topic", n), 3*time.Minute, func() (bool, string) {
+			records := consume(t, p.kafka, "shop."+db+".marker")
+			return len(records) == n, fmt.Sprint(len(records))
+		})
+	}
+	reached(1)
+	const rows = 300_000
+	server.Exec(t, db, fmt.Sprintf("SET SESSION cte_max_recursion_depth = %d", rows),
+		fmt.Sprintf("INSERT INTO large WITH RECURSIVE s (g) AS (SELECT 1 UNION ALL SELECT g + 1 FROM s WHERE g < %d) SELECT g, g, repeat(left(sha2(g, 256), 32), 2) FROM s", rows),
+		"INSERT INTO marker VALUES (2)")
+	reached(2)
+	if peak := p.peakMiB(); peak > 300 {
+		t.Errorf("the worker has held %d MiB", peak)
+	} else {
+		t.Logf("a transaction of %d rows: %d MiB at most", rows, peak)
+	}
+}

@@ -73,6 +73,44 @@ func TestEveryKeyHasAnEffect(t *testing.T) {
 	connectortest.Keys(t, len(definition.Infos())+len(internalKeys)+differ, ignored)
 }
 
+// TestEverySettingOfDebeziums walks over all settings that Debezium's two connectors know: each is declared, and so has an effect or
+// refuses what cannot be done (TestEveryKeyHasAnEffect), or the user is told that it is ignored and why, or what it is called today.
+func TestEverySettingOfDebeziums(t *testing.T) {
+	list, err := os.ReadFile("testdata/keys.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	declared, told, older := 0, 0, 0
+	for line := range strings.Lines(string(list)) {
+		key := strings.TrimSpace(line)
+		if strings.HasPrefix(key, "#") {
+			continue
+		}
+		// A setting of each family.
+		given := strings.NewReplacer(".([^.]+).with.salt.(.+)", ".SHA-256.with.salt.x", "(d+)", "5", "hash.v2.*", "hash.v2.SHA-256.with.salt.x", ".*", ".x").Replace(key)
+		for name, def := range map[string]config.Def{"MySQL": definition, "MariaDB": mariadbDefinition} {
+			v, _ := def.Parse(map[string]string{given: "a.b.c"})
+			rule, err := cdc.ParseTextRule(given, "a.b.c")
+			switch {
+			case renamed[given] != "":
+				older++
+			case len(v.Ignored()) == 1:
+				if told++; len(v.Ignored()[0].Reason) < 5 {
+					t.Errorf("%s of %s is ignored because of %q", key, name, v.Ignored()[0].Reason)
+				}
+			case rule != nil && err == nil, len(v.Undeclared()) == 0:
+				declared++
+			default:
+				t.Errorf("%s of %s is neither declared nor told of as ignored", key, name)
+			}
+		}
+	}
+	if all := declared + told + older; all != 2*151 {
+		t.Errorf("%d settings of two connectors were looked at, want %d", all, 2*151)
+	}
+	t.Logf("%d settings are declared, %d ignored with a reason, %d have another name today", declared, told, older)
+}
+
 // TestRefusals: the values that a key refuses, and those that it takes.
 func TestRefusals(t *testing.T) {
 	for _, c := range []struct {

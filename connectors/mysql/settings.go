@@ -49,6 +49,9 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	cdc.KeyInternalLogPositionCheckEnable.Name:    "the stored position is always checked",
 	keyConvertingFailure.Name:                     "event.processing.failure.handling.mode says it",
 
+	"driver.*":                                                "Java's driver",
+	"schema.history.internal.producer.*":                      historyIsOurs,
+	"schema.history.internal.consumer.*":                      historyIsOurs,
 	"schema.history.internal.kafka.bootstrap.servers":         historyIsOurs,
 	"schema.history.internal.kafka.recovery.poll.interval.ms": historyIsOurs,
 	"schema.history.internal.kafka.recovery.attempts":         historyIsOurs,

@@ -44,7 +44,7 @@ type myBench struct {
 }
 
 // mysql measures a snapshot beside the stock client's unbuffered SELECT, and the stream beside mysqlbinlog and beside
-// go-mysql's decoding of the same log into values of Go.
+// go-mysql's decoding of the same log into values of Go, and what one large transaction takes.
 func (b *bench) mysql(ctx context.Context) (err error) {
 	p := &myBench{bench: b}
 	settings := map[string]string{"innodb-buffer-pool-size": "256M", "innodb-redo-log-capacity": "512M"}
@@ -84,7 +84,7 @@ func (b *bench) mysql(ctx context.Context) (err error) {
 	b.compare("MySQL stream", "events", b.updates, streams, "mysqlbinlog", reads, 0)
 	b.bound("MySQL snapshot", snapshots, 5)
 	b.bound("MySQL stream", streams, 2800*time.Millisecond.Seconds())
-	return nil
+	return p.transaction(ctx)
 }
 
 // bound says what CPU was used, the log's included, and promises no more than a bound.
@@ -95,6 +95,66 @@ func (b *bench) bound(what string, all []side, most float64) {
 	}
 	b.print("%s: %.1f CPU s with its log, median; promised: %.1f", what, median(used), most)
 	b.promise(median(used) <= most, "%s in %.1f CPU s, promised are %.1f", what, median(used), most)
+}
+
+// config is a connector's that captures one table.
+func (p *myBench) config(name, table string, id int) map[string]string {
+	return map[string]string{
+		"connector.class": "io.debezium.connector.mysql.MySqlConnector", "tasks.max": "1", "database.hostname": "127.0.0.1",
+		"database.port": strconv.Itoa(p.server.Port), "database.user": "root", "database.password": "", "database.server.id": strconv.Itoa(id),
+		"database.include.list": "bench", "table.include.list": "bench." + table, "topic.prefix": name,
+		"key.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+		"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false",
+	}
+}
+
+// transaction writes one large transaction while the connector is stopped, and lets it through.
+func (p *myBench) transaction(ctx context.Context) (err error) {
+	m, err := p.millrace(ctx, filepath.Join(p.dir, "mysqllarge"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, m.Close()) }()
+	k, err := kgo.NewClient(kgo.SeedBrokers(m.Kafka), kgo.MetadataMinAge(20*time.Millisecond))
+	if err != nil {
+		return err
+	}
+	defer k.Close()
+	const name = "mylarge"
+	w := &watched{m: m, adm: kadm.NewClient(k), name: name, topic: name + ".bench.large"}
+	for _, sql := range []string{"CREATE TABLE large (id bigint PRIMARY KEY, n int, note varchar(100))", "INSERT INTO large VALUES (0, 0, 'the snapshot')"} {
+		if _, err := p.conn.Execute(sql); err != nil {
+			return err
+		}
+	}
+	if _, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/config", p.config(name, "large", 7100)); err != nil {
+		return err
+	}
+	if err := w.wait(ctx, 1); err != nil {
+		return err
+	}
+	if _, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/stop", nil); err != nil {
+		return err
+	}
+	if err := m.Await(ctx, name, "STOPPED"); err != nil {
+		return err
+	}
+	if _, err := p.conn.Execute(fmt.Sprintf("INSERT INTO large WITH RECURSIVE s (g) AS (SELECT 1 UNION ALL SELECT g + 1 FROM s WHERE g < %d) SELECT g, g %% 1000, repeat(left(sha2(g, 256), 32), 2) FROM s", largeRows)); err != nil {
+		return err
+	}
+	s, err := w.measured(func(time.Time) error {
+		if _, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/resume", nil); err != nil {
+			return err
+		}
+		return w.wait(ctx, 1+largeRows)
+	})
+	if err != nil {
+		return err
+	}
+	p.print("MySQL, one transaction of %d rows: %.1f s = %.0f events/s, CPU %.1f s with its log, VmHWM %.0f MiB (promised: %d); load %s",
+		largeRows, s.took.Seconds(), largeRows/s.took.Seconds(), s.cpu.Seconds(), s.peak, largeMostMB, load())
+	p.promise(s.peak <= largeMostMB, "a transaction of MySQL of %d rows holds %.0f MiB, promised are %d", largeRows, s.peak, largeMostMB)
+	return nil
 }
 
 type myPair struct{ copy, snapshot, read, decode, stream side }
@@ -115,13 +175,7 @@ func (p *myBench) pair(ctx context.Context, i int) (out myPair, err error) {
 	w := &watched{m: m, adm: kadm.NewClient(k), name: name, topic: name + ".bench.rows_"}
 	err = inTurns(i, func() error { out.copy, err = p.selected(ctx); return err }, func() error {
 		out.snapshot, err = w.measured(func(time.Time) error {
-			_, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/config", map[string]string{
-				"connector.class": "io.debezium.connector.mysql.MySqlConnector", "tasks.max": "1", "database.hostname": "127.0.0.1",
-				"database.port": strconv.Itoa(p.server.Port), "database.user": "root", "database.password": "", "database.server.id": strconv.Itoa(7000 + i),
-				"database.include.list": "bench", "table.include.list": "bench.rows_", "topic.prefix": name,
-				"key.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-				"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false",
-			})
+			_, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/config", p.config(name, "rows_", 7000+i))
 			if err != nil {
 				return err
 			}
