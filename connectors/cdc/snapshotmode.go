@@ -14,7 +14,6 @@ type SnapshotMode struct {
 	Name   string
 	Stream bool // changes are read, behind the snapshot or without one
 	Anew   bool // a position at which the source cannot be resumed is answered by a new snapshot
-	Schema bool // a start without a position reads the tables' shapes; MySQL keeps them in its history
 
 	Rebuild        bool // each start writes the history of shapes anew, from the tables as they are
 	RebuildOnError bool // a start does that whose history cannot be read
@@ -30,16 +29,16 @@ func (m SnapshotMode) Reads(complete bool) bool { return m.every || m.first && !
 func (m SnapshotMode) Every() bool { return m.every }
 
 // SnapshotFlags are the settings snapshot.mode.configuration.based.….
-type SnapshotFlags struct{ Data, Schema, Stream, OnDataError, OnSchemaError bool }
+type SnapshotFlags struct{ Data, Stream, OnDataError, OnSchemaError bool }
 
 // snapshotModes are Debezium's modes by name.
 var snapshotModes = map[string]SnapshotMode{
-	"always":       {Stream: true, Schema: true, every: true},
-	"initial":      {Stream: true, Schema: true, first: true},
-	"initial_only": {Schema: true, first: true},
-	"no_data":      {Stream: true, Schema: true},
-	"when_needed":  {Stream: true, Schema: true, Anew: true, first: true},
-	"recovery":     {Stream: true, Schema: true, Rebuild: true},
+	"always":       {Stream: true, every: true},
+	"initial":      {Stream: true, first: true},
+	"initial_only": {first: true},
+	"no_data":      {Stream: true},
+	"when_needed":  {Stream: true, Anew: true, first: true},
+	"recovery":     {Stream: true, Rebuild: true},
 }
 
 // olderModes are names of older versions for modes of today.
@@ -70,7 +69,7 @@ func ParseSnapshotMode(name string, flags SnapshotFlags, refused map[string]stri
 	m, ok := snapshotModes[name]
 	switch {
 	case name == "configuration_based":
-		m = SnapshotMode{Stream: flags.Stream, Anew: flags.OnDataError, Schema: flags.Schema, RebuildOnError: flags.OnSchemaError, every: flags.Data}
+		m = SnapshotMode{Stream: flags.Stream, Anew: flags.OnDataError, RebuildOnError: flags.OnSchemaError, every: flags.Data}
 		if !m.Stream && !m.every {
 			return m, fmt.Errorf("neither a snapshot nor changes are asked for: set snapshot.mode.configuration.based.snapshot.data or snapshot.mode.configuration.based.start.stream to true")
 		}

@@ -6,7 +6,7 @@ import (
 )
 
 func TestSnapshotModes(t *testing.T) {
-	all := SnapshotFlags{Data: true, Schema: true, Stream: true, OnDataError: true}
+	all := SnapshotFlags{Data: true, Stream: true, OnDataError: true}
 	for _, c := range []struct {
 		name                      string
 		flags                     SnapshotFlags

@@ -49,6 +49,8 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 	cdc.KeyInternalLogPositionCheckEnable.Name:    "the stored position is always checked",
 	keyConvertingFailure.Name:                     "event.processing.failure.handling.mode says it",
 
+	cdc.KeySnapshotModeConfigurationBasedSnapshotSchema.Name: "the definitions of tables are read wherever the history does not have them, since no row can be read without",
+
 	"driver.*":                                                "Java's driver",
 	"schema.history.internal.producer.*":                      historyIsOurs,
 	"schema.history.internal.consumer.*":                      historyIsOurs,
@@ -284,7 +286,7 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 	}
 	var err error
 	s.snapshot, err = cdc.ParseSnapshotMode(keySnapshotMode.Get(v), cdc.SnapshotFlags{
-		Data: cdc.KeySnapshotModeConfigurationBasedSnapshotData.Get(v), Schema: cdc.KeySnapshotModeConfigurationBasedSnapshotSchema.Get(v),
+		Data:   cdc.KeySnapshotModeConfigurationBasedSnapshotData.Get(v),
 		Stream: cdc.KeySnapshotModeConfigurationBasedStartStream.Get(v), OnDataError: cdc.KeySnapshotModeConfigurationBasedSnapshotOnDataError.Get(v),
 		OnSchemaError: cdc.KeySnapshotModeConfigurationBasedSnapshotOnSchemaError.Get(v),
 	}, noModes)
