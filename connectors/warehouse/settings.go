@@ -26,7 +26,7 @@ var (
 	rotateInterval = config.Key[time.Duration]{Name: "rotate.interval.ms", Default: -time.Millisecond, Importance: config.High, Group: groupFiles, Check: positiveOrOff,
 		Doc: "Files are finished when a record comes whose time is so much later than the first one's. It takes a record to notice: a topic that falls silent keeps its last files open. -1: never."}
 	rotateSchedule = config.Key[time.Duration]{Name: "rotate.schedule.interval.ms", Default: -time.Millisecond, Group: groupFiles, Check: positiveOrOff,
-		Doc: "Files are finished by the clock, so often, counted from midnight in timezone, whether records come or not. Then a record may come twice after a failure. -1: never."}
+		Doc: "Files are finished by the clock, so often, counted from midnight in timezone, whether records come or not. In S3 a record may come twice then, after a failure. -1: never."}
 	rotateOnChange = config.Key[bool]{Name: "rotate.file.on.partition.change", Default: true, Importance: config.Low, Group: groupFiles,
 		Doc: "With rotate.interval.ms and folders by time: whether files are finished when a record belongs to a later folder than those before it. A late record never finishes any."}
 	rotateBytes = config.Key[int64]{Name: "rotate.size.bytes", Default: -1, Importance: config.Low, Group: groupFiles, Check: config.AtLeastOneOrOff[int64],
