@@ -19,8 +19,8 @@ const (
 	rowGroupBytes = 32 << 20
 	// pageBytes is about what a page holds, as in Confluent's sink. Each column has buffers of this size.
 	pageBytes = 64 << 10
-	// dictionaryBytes is when a column goes on without its dictionary.
-	dictionaryBytes = 1 << 20
+	// dictionaryBytes is when a column goes on without its dictionary: one that large saves nothing.
+	dictionaryBytes = 64 << 10
 	// longRecord is the size of a record from which on the bounds of a file's texts are left out: they would be as long as the texts.
 	longRecord = 16 << 10
 )
