@@ -73,7 +73,7 @@ func (f *parquetFiles) finish(o *body) func(io.Writer) error {
 		for _, path := range shape.loose {
 			options = append(options, parquet.SkipPageBounds(path...))
 		}
-		out := parquet.NewWriter(w, options...)
+		out := parquet.NewWriter(w, options...) // the generic one takes no lists of two levels
 		s := &shredder{columns: make([][]parquet.Value, shape.shape.to), groupBytes: f.groupBytes}
 		if err := s.all(o, shape.shape, out); err != nil {
 			return err
@@ -89,10 +89,16 @@ type shredder struct {
 	groupBytes int64
 }
 
+// columnFile is a Parquet file that takes columns.
+type columnFile interface {
+	ColumnWriters() []*parquet.ColumnWriter
+	Flush() error // ends the row group
+}
+
 var errTornRow = errors.New("what was kept of a record cannot be read")
 
 // all writes the records of a file.
-func (s *shredder) all(o *body, root *shape, out *parquet.Writer) (err error) {
+func (s *shredder) all(o *body, root *shape, out columnFile) error {
 	var raw []byte
 	at, group := int64(0), int64(0)
 	writers := out.ColumnWriters()
