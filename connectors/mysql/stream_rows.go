@@ -177,7 +177,7 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 // row takes the next change of a rows event.
 func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBefore, allAfter bool, start int64) error {
 	t := p.t
-	a := &r.build.Arena
+	a, begin := &r.build.Arena, e.rows
 	size := len(e.rows.b)
 	var before, after schema.Value
 	var err error
@@ -224,6 +224,15 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 		r.events.Seen.Erroneous++
 		r.taken(i)
 		return nil
+	}
+	if r.build.Full(size + rowOverhead) {
+		// The row belongs to the next batch, and so do its values: in this one's arena they would keep all of it alive, and
+		// each batch of a long transaction the one before it.
+		if err := r.flush(ctx); err != nil {
+			return err
+		}
+		e.rows = begin
+		return r.row(ctx, p, e, i, allBefore, allAfter, start)
 	}
 	if err := r.room(ctx, size); err != nil {
 		return err
