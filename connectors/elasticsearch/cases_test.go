@@ -339,6 +339,32 @@ func TestDeletes(t *testing.T) {
 	})
 }
 
+// TestTruncates is postgres/7 at its sink: the event of an emptied table has no key, and is left out; another record without one is not.
+func TestTruncates(t *testing.T) {
+	layout := schema.NewStruct("shop.public.ta.Envelope").Field("before", schema.New(schema.String).Optional().Build()).Field("after", schema.New(schema.String).Optional().Build()).
+		Field("source", schema.StringSchema).Field("op", schema.StringSchema).Build()
+	event := func(op string) schema.Value {
+		return schema.StructValue(layout, []schema.Value{{}, {}, schema.StringValue("pg"), schema.StringValue(op)})
+	}
+	entry := func(k string, v schema.Value) schema.Entry { return schema.Entry{Key: schema.StringValue(k), Value: v} }
+	s := newStub(t)
+	run := connectortest.NewSinkRun(t, Sink, nil, conf(s.URL), false, tp(0))
+	run.Put([]schema.Record{
+		at(schema.Record{ValueSchema: layout, Value: event("t")}, 0, 0),
+		at(schema.Record{Value: schema.MapValue([]schema.Entry{entry("before", schema.Value{}), entry("after", schema.Value{}), entry("source", schema.MapValue(nil)), entry("op", schema.StringValue("t"))})}, 0, 1),
+		at(schema.Record{ValueSchema: layout, Value: event("c")}, 0, 2),
+		at(doc("k", "x"), 0, 3),
+	})
+	run.FlushTo(tp(0), 4)
+	if reported := run.Reported(); len(reported) != 1 || !strings.Contains(reported[0].Cause.Error(), "orders-0 @ 2 makes no document: its key is null") {
+		t.Errorf("reported %v, want the created row that has no key", reported)
+	}
+	if got := s.texts("orders", "text"); !slices.Equal(got, []string{"x"}) {
+		t.Errorf("stored %q", got)
+	}
+	run.Close(false, tp(0))
+}
+
 // TestTooLarge is elasticsearch/4.
 func TestTooLarge(t *testing.T) {
 	records := func() []schema.Record {
