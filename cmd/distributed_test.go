@@ -132,7 +132,7 @@ func TestAGroupTakesOverFromWorkersThatAreKilled(t *testing.T) {
 
 // The file that users start from is right, but for the address and the copies of topics.
 func TestTheWorkerPropertiesToStartFrom(t *testing.T) {
-	file, err := filepath.Abs("../deploy/worker/worker.properties")
+	file, err := filepath.Abs("../deploy/systemd/worker.properties")
 	if err != nil {
 		t.Fatal(err)
 	}

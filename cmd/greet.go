@@ -9,28 +9,27 @@ import (
 	"strings"
 	"time"
 
-	"millrace/log"
-	"millrace/rest"
 	"millrace/runtime"
 )
 
 // greet tells what runs and what to do next: for people on a terminal, else as one
 // line of the log.
-func (p *process) greet(ctx context.Context, h rest.Herder, l *log.Log, on *rest.Listeners, schemas *registryServer, isNew bool, worker runtime.WorkerConfig) {
+func (p *process) greet(ctx context.Context, w parts) {
+	worker, schemas := w.loaded.Worker, w.schemas
 	took, rss := time.Since(processStart()).Round(time.Millisecond), residentMiB()
-	names, err := h.Connectors(ctx)
+	names, err := w.herder.Connectors(ctx)
 	if err != nil {
 		p.lg.Warn("cannot list the connectors yet", "cause", err)
 	}
-	kafka, api := l.Addr(), on.URL()
+	kafka, api := w.log.Addr(), w.api.URL()
 	if !isTerminal(os.Stdout) {
 		p.lg.Info("ready", "version", version, "after", took, "resident_mib", rss, "rest", api, "kafka", kafka, "registry", schemas.url(),
-			"cluster", h.ClusterID(), "group", worker.GroupID, "connectors", len(names), "data", p.data)
+			"cluster", w.herder.ClusterID(), "group", worker.GroupID, "connectors", len(names), "data", p.data)
 		return
 	}
 	where := "group " + worker.GroupID
 	switch {
-	case !p.distributed && isNew:
+	case !p.distributed && w.isNew:
 		where = "data " + p.data + " (new)"
 	case !p.distributed:
 		where = "data " + p.data + " (existing)"
@@ -38,7 +37,7 @@ func (p *process) greet(ctx context.Context, h rest.Herder, l *log.Log, on *rest
 	fmt.Fprintf(p.out, "Millrace %s ready in %v, %d MiB      %s      Ctrl-C stops\n", version, took, rss, where)
 	fmt.Fprintf(p.out, "  REST   %s      Registry  %s      Kafka  %s\n", api, orNone(schemas.url()), orNone(kafka))
 	switch {
-	case on.Loopback() && p.kafkaIsLocal(worker):
+	case w.api.Loopback() && p.kafkaIsLocal(worker):
 		fmt.Fprintln(p.out, "  Open to this machine only, no sign-in.")
 	case !worker.REST.Insecure:
 		fmt.Fprintln(p.out, "  Who comes from another machine signs in.")
@@ -57,7 +56,7 @@ What else there is: curl %s/connector-plugins     Every setting: millrace docs
 	}
 	tasks, troubled := 0, 0
 	for _, name := range names {
-		st, err := h.Status(ctx, name)
+		st, err := w.herder.Status(ctx, name)
 		if err != nil {
 			continue // deleted meanwhile, or not reported yet
 		}

@@ -79,95 +79,121 @@ func (p *process) readFiles(paths []string) error {
 // started is when this process began to run our code.
 var started = time.Now()
 
-// run starts the parts, waits for a signal or for one of them to fail, and stops
-// them in the opposite order.
+// parts are what a worker's process has open, in the order in which it opens them.
+type parts struct {
+	plugins  *runtime.Plugins
+	loaded   runtime.Loaded
+	files    *runtime.FileRoots
+	isNew    bool // there was no log before
+	api      *rest.Listeners
+	schemas  *registryServer
+	log      *log.Log
+	offline  <-chan error // says that the log's disk has failed
+	herder   *herder.Herder
+	serving  chan error // says that the API is served no more
+	unsignal func()     // lets the next signal end the process at once
+}
+
+// run opens the log and what listens, has them served until a signal comes or one of them fails, and closes them in the opposite order.
 func (p *process) run(ctx context.Context) (err error) {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
+	w := parts{}
+	ctx, w.unsignal = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer w.unsignal()
 	defer guardMemory(ctx)()
 	p.lg, p.levels = newLogger(os.Stderr)
-	plugins, err := runtime.NewPlugins(p.plugins...)
-	if err != nil {
+	if w.plugins, err = runtime.NewPlugins(p.plugins...); err != nil {
 		return err
 	}
-	loaded, roots, err := p.load(ctx, plugins)
-	if err != nil {
+	if w.loaded, w.files, err = p.load(ctx, w.plugins); err != nil {
 		return err
 	}
-	worker := loaded.Worker
-	p.lg = loaded.Secrets.Logger(p.lg)
-	isNew := !exists(filepath.Join(p.data, "log"))
-	api, err := rest.Listen(worker.REST, p.lg)
-	if err != nil {
+	p.lg = w.loaded.Secrets.Logger(p.lg)
+	w.isNew = !exists(filepath.Join(p.data, "log"))
+	if w.api, err = rest.Listen(w.loaded.Worker.REST, p.lg); err != nil {
 		return err
 	}
-	defer api.Close()
-	schemas, err := listenRegistry(worker, p.lg)
-	if err != nil {
+	defer w.api.Close()
+	if w.schemas, err = listenRegistry(w.loaded.Worker, p.lg); err != nil {
 		return err
 	}
-	defer schemas.close()
+	defer w.schemas.close()
 
 	offline := make(chan error, 1)
-	logConfig, err := p.logConfig(worker, func(err error) { offline <- err })
+	w.offline = offline
+	logConfig, err := p.logConfig(w.loaded.Worker, func(err error) { offline <- err })
 	if err != nil {
 		return err
 	}
-	l, err := log.Open(ctx, logConfig)
-	if err != nil {
+	if w.log, err = log.Open(ctx, logConfig); err != nil {
 		return explainKafkaPort(err, logConfig.Listeners)
 	}
-	defer func() { err = errors.Join(err, l.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, w.log.Close(context.WithoutCancel(ctx))) }()
+	return p.serve(ctx, w)
+}
 
+// serve opens the registry and the herder on the log, and serves them.
+func (p *process) serve(ctx context.Context, w parts) (err error) {
+	worker := w.loaded.Worker
 	others, err := rest.PeerClient(worker.REST, p.lg)
 	if err != nil {
 		return err
 	}
 	defer others.CloseIdleConnections()
-	endRegistry, err := schemas.open(ctx, l, worker, others, p.lg)
+	endRegistry, err := w.schemas.open(ctx, w.log, worker, others, p.lg)
 	if err != nil {
 		return stopped(ctx, err)
 	}
 	defer func() { err = errors.Join(err, endRegistry()) }()
 
-	h, err := herder.Open(ctx, herder.Config{Registry: schemas.url(), Log: l, Plugins: plugins, Worker: worker, Files: roots, Logger: p.lg, Levels: p.levels,
-		AdvertisedURL: api.Advertised(), Providers: loaded.Providers})
+	w.herder, err = herder.Open(ctx, herder.Config{
+		Registry: w.schemas.url(), Log: w.log, Plugins: w.plugins, Worker: worker, Files: w.files, Logger: p.lg, Levels: p.levels,
+		AdvertisedURL: w.api.Advertised(), Providers: w.loaded.Providers,
+	})
 	if err != nil {
 		return stopped(ctx, err)
 	}
-	defer func() { err = errors.Join(err, h.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, w.herder.Close(context.WithoutCancel(ctx))) }()
 
-	serving := make(chan error, 1)
+	w.serving = make(chan error, 1)
 	serveCtx, endServing := context.WithCancel(context.WithoutCancel(ctx))
+	collectors := append(w.schemas.collectors(), w.herder.Collector(), w.log.Collector(worker.MetricTopics))
 	go func() {
-		serving <- api.Serve(serveCtx, rest.Config{Herder: h, Log: p.lg, Client: others, Metrics: metricsHandler(p.lg, append(schemas.collectors(), h.Collector(), l.Collector(worker.MetricTopics))...), Kafka: cmp.Or(l.Addr(), strings.TrimSpace(p.worker["bootstrap.servers"])), Registry: schemas.url(), Topics: internalTopics(worker)})
+		w.serving <- w.api.Serve(serveCtx, rest.Config{
+			Herder: w.herder, Log: p.lg, Client: others, Metrics: metricsHandler(p.lg, collectors...),
+			Kafka: cmp.Or(w.log.Addr(), strings.TrimSpace(p.worker["bootstrap.servers"])), Registry: w.schemas.url(), Topics: internalTopics(worker),
+		})
 	}()
-	defer func() { endServing(); err = errors.Join(err, <-serving) }()
+	defer func() { endServing(); err = errors.Join(err, <-w.serving) }()
+	return p.attend(ctx, w)
+}
 
+// attend says when the worker is ready, stores the connectors of the command line, and returns when a signal comes or a part fails.
+func (p *process) attend(ctx context.Context, w parts) error {
 	select {
-	case <-h.Ready():
-		schemas.settled(ctx)
-	case err := <-h.Failed():
+	case <-w.herder.Ready():
+		w.schemas.settled(ctx)
+	case err := <-w.herder.Failed():
 		return err
 	case <-ctx.Done():
 		return nil
 	}
-	if p.distributed && api.Loopback() && worker.REST.AdvertisedHost == "" {
-		p.lg.Warn("workers on other machines cannot hand requests on to this one, whose address is one of their own: set listeners", "advertised", api.Advertised())
+	worker := w.loaded.Worker
+	if p.distributed && w.api.Loopback() && worker.REST.AdvertisedHost == "" {
+		p.lg.Warn("workers on other machines cannot hand requests on to this one, whose address is one of their own: set listeners", "advertised", w.api.Advertised())
 	}
-	p.greet(ctx, h, l, api, schemas, isNew, worker)
-	if err := p.putConnectors(ctx, h); err != nil {
+	p.greet(ctx, w)
+	if err := p.putConnectors(ctx, w.herder); err != nil {
 		return stopped(ctx, err)
 	}
 	select {
 	case <-ctx.Done():
-		stop() // a second signal ends the process at once
+		w.unsignal()
 		p.lg.Info("stopping: tasks finish what they began; a second Ctrl-C ends at once")
 		return nil
-	case err := <-offline:
+	case err := <-w.offline:
 		return ioError{fmt.Errorf("the log's disk failed, nothing more can be written: %w; repair the disk and start again: what was acknowledged is kept", err)}
-	case err := <-serving:
-		serving <- nil
+	case err := <-w.serving:
+		w.serving <- nil
 		return err
 	}
 }
