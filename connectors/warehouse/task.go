@@ -88,8 +88,16 @@ func (t *Task) Open(ctx context.Context, parts []connectors.TopicPartition) (map
 		}
 		t.start(ctx, target)
 	}
+	defer context.AfterFunc(ctx, t.cond.Broadcast)()
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	// What this task is still making visible of partitions that it lost is waited for: the target would take it for theirs.
+	for ctx.Err() == nil && slices.ContainsFunc(t.queue, func(g *group) bool { return g.part.gone && slices.Contains(parts, g.part.tp) }) {
+		t.cond.Wait()
+	}
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	for _, tp := range parts {
 		t.parts[tp] = &part{tp: tp, open: map[fileKey]*openFile{}}
 	}

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -366,6 +367,46 @@ func everyRecord(t *testing.T, seed uint64) {
 }
 
 // A name that no store takes is a data error of the record that would begin the file.
+// A partition that is lost while its files become visible, and comes back, is open when they are through.
+func TestAPartitionComesBackWhileItsFilesBecomeVisible(t *testing.T) {
+	f := newFolders()
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	var through atomic.Bool
+	f.fail = func(string) error {
+		once.Do(func() {
+			close(begun)
+			<-goOn
+		})
+		return nil
+	}
+	other := connectors.TopicPartition{Topic: topic.Topic, Partition: topic.Partition + 1}
+	run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, conf(), true, topic, other)
+	run.Put([]schema.Record{row(0, 2)})
+	<-begun
+	run.Close(true, topic)
+	opened := make(chan error, 1)
+	go func() {
+		err := run.Open(topic)
+		if !through.Load() {
+			err = errors.Join(err, errors.New("open before they are visible"))
+		}
+		opened <- err
+	}()
+	select {
+	case err := <-opened:
+		t.Error(err)
+		opened <- nil
+	case <-time.After(100 * time.Millisecond):
+	}
+	through.Store(true)
+	close(goOn)
+	if err := <-opened; err != nil {
+		t.Error(err)
+	}
+	run.Close(false, topic, other)
+}
+
 func TestLongNames(t *testing.T) {
 	f := newFolders()
 	run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, conf("topics.dir", strings.Repeat("d", maxName)), false, topic)
