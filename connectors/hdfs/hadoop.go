@@ -184,6 +184,9 @@ func (c hadoopConf) nameNodes(authority string) ([]string, error) {
 			}
 			out = append(out, host)
 		}
+		if len(out) == 0 {
+			return nil, errors.New("it names no NameNode; write it as hdfs://host:8020")
+		}
 		return out, nil
 	}
 	keys := []string{"dfs.namenode.rpc-address." + authority}

@@ -56,6 +56,8 @@ func TestWhereTheNameNodesAre(t *testing.T) {
 		{"no folder", []string{"hdfs.url", "hdfs://a", "hadoop.conf.dir", filepath.Join(lame, "none")}, "", "hadoop.conf.dir", "core-site.xml"},
 		{"another scheme", []string{"hdfs.url", "webhdfs://a:9870"}, "", "hdfs.url", "webhdfs"},
 		{"no scheme", []string{"store.url", "a"}, "", "store.url", "hdfs://host:8020"},
+		{"a list of no hosts", []string{"hdfs.url", "hdfs://,"}, "", "hdfs.url", "names no NameNode"},
+		{"fs.defaultFS with a list of no hosts", []string{"hadoop.conf.dir", hadoopFiles(t, []string{"fs.defaultFS", "hdfs://,,/x"}, nil)}, "", "hadoop.conf.dir", "names no NameNode"},
 		{"no host", []string{"hdfs.url", "hdfs:///x"}, "", "hdfs.url", "names no NameNode"},
 		{"Kerberos without a keytab", []string{"hdfs.url", "hdfs://a", "hdfs.authentication.kerberos", "true", "connect.hdfs.principal", "me@X", "hdfs.namenode.principal", "nn/_HOST@X"}, "", "connect.hdfs.keytab", "needs it"},
 		{"Kerberos without the NameNode's principal", []string{"hdfs.url", "hdfs://a", "hdfs.authentication.kerberos", "true", "connect.hdfs.principal", "me@X", "connect.hdfs.keytab", "/x"}, "", "hdfs.namenode.principal", "dfs.namenode.kerberos.principal"},
@@ -227,13 +229,25 @@ func FuzzLog(f *testing.F) {
 }
 
 func FuzzHadoopConf(f *testing.F) {
-	f.Add([]byte("<configuration><property><name>a</name><value>${a}${b}</value></property></configuration>"))
-	f.Fuzz(func(t *testing.T, b []byte) {
+	f.Add([]byte("<configuration><property><name>a</name><value>${a}${b}</value></property></configuration>"), "a")
+	f.Add([]byte("<configuration><property><name>dfs.ha.namenodes.a</name><value>,</value></property></configuration>"), "a")
+	f.Add([]byte("<configuration><property><name>dfs.nameservices</name><value>a</value></property><property><name>dfs.namenode.rpc-address.a</name><value>b</value></property></configuration>"), "a")
+	f.Add([]byte("<configuration/>"), "a,b:1")
+	f.Add([]byte("<configuration/>"), ",")
+	f.Fuzz(func(t *testing.T, b []byte, authority string) {
 		c := hadoopConf{map[string]string{}, map[string]bool{}}
 		_ = c.parse(b)
 		for name := range c.values {
 			_, _, _ = c.get(name), c.size(name), c.duration(name, 1)
 		}
-		_, _ = c.nameNodes("a")
+		addresses, err := c.nameNodes(authority)
+		if err == nil && len(addresses) == 0 {
+			t.Errorf("%q has no addresses, and no error", authority)
+		}
+		for _, address := range addresses {
+			if !strings.Contains(address, ":") {
+				t.Errorf("%q has the address %q", authority, address)
+			}
+		}
 	})
 }
