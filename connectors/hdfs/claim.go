@@ -210,7 +210,7 @@ func (t *target) scan(l *link, topic string, parts []connectors.TopicPartition, 
 	}
 	next := map[connectors.TopicPartition]int64{}
 	others, example := 0, ""
-	err = walk(l, path.Join(t.cluster.folder+"/", dir, topic), func(name string) error {
+	err = t.walk(l, path.Join(t.cluster.folder+"/", dir, topic), func(name string) error {
 		moving()
 		partition, end, ok := warehouse.ParseName(t.v, topic, path.Base(name))
 		if !ok {

@@ -71,7 +71,7 @@ func checkURL(s string) error {
 	return err
 }
 
-// target of an address: an authority, and a folder without / at its ends.
+// A place is an address: an authority, and a folder without / at its ends.
 type place struct{ authority, folder string }
 
 func parseURL(s string) (place, error) {

@@ -142,8 +142,8 @@ func (c *cluster) connect(ctx context.Context, first int) (*link, error) {
 	o := c.options
 	n := len(o.Addresses)
 	o.Addresses = append(append(make([]string, 0, n), o.Addresses[first%n:]...), o.Addresses[:first%n]...)
-	o.NamenodeDialFunc = l.dial.func_(c.conf.duration("ipc.client.rpc-timeout.ms", 60*time.Second), false)
-	o.DatanodeDialFunc = l.dial.func_(c.conf.duration("dfs.client.socket-timeout", 60*time.Second), true)
+	o.NamenodeDialFunc = l.dial.dialFunc(c.conf.duration("ipc.client.rpc-timeout.ms", 60*time.Second), false)
+	o.DatanodeDialFunc = l.dial.dialFunc(c.conf.duration("dfs.client.socket-timeout", 60*time.Second), true)
 	var err error
 	if c.logIn != nil {
 		if l.krb, err = c.logIn(); err != nil {
@@ -187,8 +187,8 @@ var errEnded = errors.New("the server closed the connection")
 
 var errShut = errors.New("the connection was given up")
 
-// func_ dials for a client. A call of a NameNode has that long in all; a DataNode may take so long for each step.
-func (d *dialer) func_(limit time.Duration, steps bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
+// dialFunc dials for a client. A call of a NameNode has that long in all; a DataNode may take so long for each step.
+func (d *dialer) dialFunc(limit time.Duration, steps bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		nc, err := (&net.Dialer{Timeout: d.timeout, KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
 		if err != nil {

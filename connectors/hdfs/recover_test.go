@@ -61,13 +61,23 @@ func TestNamesOfFilesSayWhereToGoOn(t *testing.T) {
 		put(t, cl, folder, name, "x")
 	}
 	other := connectors.TopicPartition{Topic: "t", Partition: 2}
-	before := pageSize
-	pageSize = 3
-	t.Cleanup(func() { pageSize = before })
 	for i := range 11 { // several pages, of which the last counts
 		put(t, cl, folder, fmt.Sprintf("topics/t/many/t+3+%010d+%010d.avro", i, i), "")
 	}
 	third := connectors.TopicPartition{Topic: "t", Partition: 3}
+	v, errs := Sink2.Config.Parse(conf(s.NameNodes[0], folder))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	tt, wrong := newTarget(contextOf(t), v)
+	if wrong != nil {
+		t.Fatal(wrong)
+	}
+	tt.page = 3
+	if start, err := tt.open(t.Context(), []connectors.TopicPartition{third}, func() {}); err != nil || start[third] != 11 {
+		t.Errorf("t-3 starts at %v: %v", start, err)
+	}
+	tt.Close()
 	run := connectortest.NewSinkRun(t, Sink2, nil, conf(s.NameNodes[0], folder), true, topic, other, third)
 	if got := run.Start[third]; got != 11 {
 		t.Errorf("t-3 starts at %d", got)

@@ -24,10 +24,10 @@ import (
 )
 
 const (
-	atOnce     = 4                // files of one Commit that are under way
-	maxSegment = 255              // bytes of a name in HDFS
-	closeTime  = 60 * time.Second // for DataNodes to report a file's last block
-	writeSize  = 256 << 10
+	atOnce    = 4                // files of one Commit that are under way
+	closeTime = 60 * time.Second // for DataNodes to report a file's last block
+	writeSize = 256 << 10
+	pageSize  = 1000 // names of a folder that are held at once: one may have millions
 
 	// What lies in a claim: the files of the commit that is under way, and what is left of the last one that came to its end. The number
 	// behind is the offset behind their records.
@@ -45,6 +45,7 @@ type target struct {
 	replication int   // 0: the cluster's
 	blockSize   int64 // 0: the cluster's
 	files, dirs fs.FileMode
+	page        int // pageSize
 
 	mu     sync.Mutex // guards the fields below
 	cur    *link
@@ -69,7 +70,7 @@ func newTarget(cc connectors.Context, v config.Values) (*target, *config.Error) 
 	}
 	mask := c.conf.umask()
 	t := &target{lg: cc.Log, cluster: c, v: v, topics: strings.Trim(warehouse.TopicFolder(v, ""), "/"), claims: map[connectors.TopicPartition]*claim{},
-		blockSize: c.conf.size("dfs.blocksize"), replication: int(min(c.conf.size("dfs.replication"), 512)), files: 0o666 &^ mask, dirs: 0o777 &^ mask}
+		blockSize: c.conf.size("dfs.blocksize"), replication: int(min(c.conf.size("dfs.replication"), 512)), files: 0o666 &^ mask, dirs: 0o777 &^ mask, page: pageSize}
 	if topicRegex.Get(v) != "" {
 		var err error
 		if t.regex, err = compileTopic(topicRegex.Get(v)); err != nil {
@@ -216,8 +217,8 @@ func (t *target) plan(l *link, c *claim, stage string, files []warehouse.File) (
 		if err != nil {
 			return nil, err
 		}
-		if base := path.Base(final); len(base) > maxSegment {
-			return nil, connectors.BadConfig(fmt.Errorf("the file's name %.60q… has %d bytes, and HDFS takes %d; shorten the topic's name with a transform", base, len(base), maxSegment))
+		if base := path.Base(final); len(base) > warehouse.MaxSegment {
+			return nil, connectors.BadConfig(fmt.Errorf("the file's name %.60q… has %d bytes, and HDFS takes %d; shorten the topic's name with a transform", base, len(base), warehouse.MaxSegment))
 		}
 		switch _, err := l.Stat(final); {
 		case err == nil:
@@ -357,7 +358,7 @@ func closeFile(w *hdfs.FileWriter) error {
 // carryOut makes a claim's commit visible, as far as it is not, and says by its name that it is done.
 func (t *target) carryOut(l *link, dir, commit string, moving func()) error {
 	root := dir + "/" + commit
-	if err := walk(l, root, func(name string) error {
+	if err := t.walk(l, root, func(name string) error {
 		moving()
 		return t.show(l, name, name[len(root):])
 	}); err != nil {
@@ -370,19 +371,16 @@ func (t *target) carryOut(l *link, dir, commit string, moving func()) error {
 	return removeOthers(l, dir, donePrefix, done)
 }
 
-// pageSize is how many names of a folder are held at once: one may have millions. Tests make it small.
-var pageSize = 1000
-
 // walk calls f with every file below a folder. One that is not there, or not any more, has none.
-func walk(l *link, dir string, f func(name string) error) error {
+func (t *target) walk(l *link, dir string, f func(name string) error) error {
 	d, err := l.Open(dir)
 	for err == nil {
 		var page []fs.FileInfo
-		page, err = d.Readdir(pageSize)
+		page, err = d.Readdir(t.page)
 		for _, e := range page {
 			name := dir + "/" + e.Name()
 			if e.IsDir() {
-				err = walk(l, name, f)
+				err = t.walk(l, name, f)
 			} else {
 				err = f(name)
 			}
