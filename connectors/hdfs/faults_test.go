@@ -147,7 +147,7 @@ func TestAUserWithoutPermission(t *testing.T) {
 	settings := conf(s.NameNodes[0], folder, "hdfs.user.name", "bob")
 	run := connectortest.NewSinkRun(t, Sink3, nil, settings, true)
 	err := run.Open(topic)
-	if f := connectors.FailureOf(err); f == nil || f.Reason != &unauthorized {
+	if f := connectors.FailureOf(err); f == nil || f.Reason != &unauthorized || !strings.Contains(f.Cause, "/tmp/"+folder) {
 		t.Errorf("%v", err)
 	}
 	for _, c := range []struct{ name, key, value, wrong string }{

@@ -75,8 +75,9 @@ func (s *sink) Validate(ctx context.Context) []*config.Error {
 		return nil
 	}
 	key := hdfsURL
+	var login *loginError
 	switch f := connectors.FailureOf(err); {
-	case f != nil && f.Reason == &unauthorized && kerberos.Get(s.v):
+	case errors.As(err, &login) || f != nil && f.Reason == &unauthorized && kerberos.Get(s.v):
 		key = principal
 	case !hdfsURL.Has(s.v) && storeURL.Has(s.v):
 		key = storeURL
@@ -104,13 +105,15 @@ func (s *sink) AlterOffsets(ctx context.Context, offsets map[connectors.TopicPar
 
 // alter makes to the place where a partition goes on, or forgets it where to is nil.
 func (t *target) alter(ctx context.Context, tp connectors.TopicPartition, to *int64) error {
-	return t.with(ctx, fmt.Sprintf("alter the offset of %v", tp), func(l *link) error {
+	var refusal error // nothing that HDFS said
+	err := t.with(ctx, fmt.Sprintf("alter the offset of %v", tp), func(l *link) error {
 		seen, err := t.scan(l, tp.Topic, []connectors.TopicPartition{tp}, func() {})
 		if err != nil {
 			return err
 		}
 		if files := seen[tp]; files > 0 && (to == nil || *to < files) {
-			return fmt.Errorf("files of %v hold its records up to offset %d, and their names say where the connector goes on; move them away first, or give %d or more", tp, files-1, files)
+			refusal = fmt.Errorf("files of %v hold its records up to offset %d, and their names say where the connector goes on; move them away first, or give %d or more", tp, files-1, files)
+			return nil
 		}
 		c := &claim{}
 		if err := t.take(l, tp, c, func() {}); err != nil {
@@ -121,6 +124,10 @@ func (t *target) alter(ctx context.Context, tp connectors.TopicPartition, to *in
 		}
 		return t.note(l, c.dir, *to)
 	})
+	if err == nil {
+		err = refusal
+	}
+	return err
 }
 
 // task is a warehouse.Task that claims its partitions.

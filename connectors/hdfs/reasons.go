@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/colinmarc/hdfs/v2"
+	"github.com/jcmturner/gokrb5/v8/krberror"
 
 	"millrace/connectors"
 	"millrace/connectors/warehouse"
@@ -16,7 +17,7 @@ import (
 // The known failures.
 var (
 	unreachable = connectors.Reason{Code: "hdfs.unreachable", Retry: connectors.RetryHelps,
-		Doc:    "No NameNode, or no DataNode, answers, or a connection broke before the answer.",
+		Doc:    "No NameNode, no DataNode or no KDC answers, or a connection broke before the answer.",
 		Remedy: "start HDFS, or correct hdfs.url; the task goes on by itself"}
 	unavailable = connectors.Reason{Code: "hdfs.unavailable", Retry: connectors.RetryHelps,
 		Doc:    "The NameNode cannot do it now: it is in safe mode, is no longer the active one, or finds too few DataNodes.",
@@ -92,14 +93,19 @@ func failure(doing string, err error) error {
 	}
 	var login *loginError
 	if errors.As(err, &login) {
-		return fail(&unauthorized, "log in by keytab: "+login.Error())
+		said, reason, remedy := doing+": log in by keytab: "+login.Error(), &unauthorized, ""
+		var k krberror.Krberror
+		if errors.As(login, &k) && k.RootCause == krberror.NetworkingError {
+			reason, remedy = &unreachable, "start the realm's KDC, or correct krb5.conf; the task goes on by itself"
+		}
+		return connectors.Failed(reason, login, said, remedy)
 	}
 	class, said := exceptionOf(err)
 	switch r := exceptions[class]; {
 	case errors.Is(err, fs.ErrPermission):
-		return fail(&unauthorized, "permission denied")
+		return fail(&unauthorized, err.Error())
 	case class == "":
-		if strings.Contains(err.Error(), "SASL handshake") {
+		if text := err.Error(); strings.Contains(text, "SASL handshake") && !strings.Contains(text, krberror.NetworkingError) { // no KDC for a ticket
 			return fail(&unauthorized, err.Error())
 		}
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrInvalid) {

@@ -366,33 +366,36 @@ func TestALogOfConfluentsSinkIsCarriedOut(t *testing.T) {
 	run.Close(false, one)
 }
 
+// alter has a connector alter the offset of topic; nil resets it.
+func alter(t *testing.T, settings map[string]string, to *int64) error {
+	t.Helper()
+	v, errs := Sink2.Config.Parse(settings)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	snk, err := Sink2.New(contextOf(t), v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	done, err := snk.(connectors.SinkOffsetAlterer).AlterOffsets(t.Context(), map[connectors.TopicPartition]*int64{topic: to})
+	if !done && err == nil {
+		t.Error("it says that it is not done")
+	}
+	return err
+}
+
 func TestOffsetsAreAlteredOnlyForward(t *testing.T) {
 	s := peers.HDFS(t)
 	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "alter")
 	settings := conf(s.NameNodes[0], folder)
-	alter := func(to *int64) error {
-		v, errs := Sink2.Config.Parse(settings)
-		if len(errs) > 0 {
-			t.Fatal(errs)
-		}
-		snk, err := Sink2.New(connectors.Context{Log: quiet}, v)
-		if err != nil {
-			t.Fatal(err)
-		}
-		done, err := snk.(connectors.SinkOffsetAlterer).AlterOffsets(t.Context(), map[connectors.TopicPartition]*int64{topic: to})
-		if !done && err == nil {
-			t.Error("it says that it is not done")
-		}
-		return err
-	}
 	offset := func(n int64) *int64 { return &n }
 	put(t, cl, folder, "topics/t/t+0+0000000000+0000000009.json", "x")
 	for _, to := range []*int64{nil, offset(0), offset(9)} {
-		if err := alter(to); err == nil || !strings.Contains(err.Error(), "up to offset 9") {
-			t.Errorf("before the files' end: %v", err)
+		if err := alter(t, settings, to); err == nil || !strings.Contains(err.Error(), "up to offset 9") || connectors.FailureOf(err) != nil {
+			t.Errorf("before the files' end: %v", err) // it is no failure of HDFS
 		}
 	}
-	if err := alter(offset(25)); err != nil {
+	if err := alter(t, settings, offset(25)); err != nil {
 		t.Error(err)
 	}
 	run := connectortest.NewSinkRun(t, Sink2, nil, settings, true, topic)
@@ -403,7 +406,7 @@ func TestOffsetsAreAlteredOnlyForward(t *testing.T) {
 	if err := cl.RemoveAll("/tmp/" + folder + "/topics/t"); err != nil {
 		t.Fatal(err)
 	}
-	if err := alter(nil); err != nil {
+	if err := alter(t, settings, nil); err != nil {
 		t.Error(err)
 	}
 	if err := errors.Join(run.Open(topic)); err != nil {
