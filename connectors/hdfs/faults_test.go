@@ -1,11 +1,13 @@
 package hdfs
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"io"
 	"os"
 	"path/filepath"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"testing"
@@ -162,6 +164,77 @@ func TestAUserWithoutPermission(t *testing.T) {
 		errs = (&sink{contextOf(t), v}).Validate(t.Context())
 		if (len(errs) > 0) != (c.wrong != "") || len(errs) > 0 && (errs[0].Key != "hdfs.url" || !strings.Contains(errs[0].Error(), c.wrong)) {
 			t.Errorf("%s: %v", c.name, errs)
+		}
+	}
+}
+
+// midway is a reader of nothing that does something when it is read.
+type midway func() error
+
+func (f midway) Read([]byte) (int, error) {
+	if err := f(); err != nil {
+		return 0, err
+	}
+	return 0, io.EOF
+}
+
+// Whatever breaks while a file is written, no goroutine of the client that wrote it stays behind.
+func TestFilesThatBreakLeaveNothingBehind(t *testing.T) {
+	s := peers.HDFS(t)
+	v, errs := Sink2.Config.Parse(conf(s.NameNodes[0], peers.Unique(t, "broken")))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	tt, wrong := newTarget(contextOf(t), v)
+	if wrong != nil {
+		t.Fatal(wrong)
+	}
+	defer tt.Close()
+	cut := func(dataNodes bool) func(l *link) error {
+		return func(l *link) error {
+			l.dial.mu.Lock()
+			defer l.dial.mu.Unlock()
+			for c := range l.dial.open {
+				if tc := c.(*timedConn); tc.steps == dataNodes {
+					_ = tc.Conn.Close()
+				}
+			}
+			return nil
+		}
+	}
+	for _, c := range []struct {
+		name   string
+		breaks func(l *link) error
+	}{
+		{"a connection to a DataNode ends", cut(true)},
+		{"the connection to the NameNode ends", cut(false)},
+		{"the link is given up", func(l *link) error { l.shut(); return nil }},
+		{"what it is to hold cannot be read", func(*link) error { return io.ErrNoProgress }},
+	} {
+		half := make([]byte, 1<<20)
+		for range 5 {
+			err := tt.with(t.Context(), "write a file", func(l *link) error {
+				if err := l.MkdirAll(tt.cluster.folder, tt.dirs); err != nil {
+					return err
+				}
+				body := io.MultiReader(bytes.NewReader(half), midway(func() error { return c.breaks(l) }), bytes.NewReader(half))
+				return tt.write(l, tt.cluster.folder+"/"+newID(), body, 2<<20, func() {})
+			})
+			if err == nil {
+				t.Errorf("%s: no error", c.name)
+			}
+		}
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+			var stacks strings.Builder
+			if err := pprof.Lookup("goroutine").WriteTo(&stacks, 1); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(stacks.String(), "hdfs/v2/internal/transfer.") {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s: goroutines are left\n%s", c.name, stacks.String())
+			}
 		}
 	}
 }

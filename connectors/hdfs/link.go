@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/colinmarc/hdfs/v2"
@@ -190,6 +191,12 @@ var errShut = errors.New("the connection was given up")
 // dialFunc dials for a client. A call of a NameNode has that long in all; a DataNode may take so long for each step.
 func (d *dialer) dialFunc(limit time.Duration, steps bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		d.mu.Lock()
+		dead := d.dead
+		d.mu.Unlock()
+		if dead {
+			return nil, errShut
+		}
 		nc, err := (&net.Dialer{Timeout: d.timeout, KeepAlive: 30 * time.Second}).DialContext(ctx, network, addr)
 		if err != nil {
 			return nil, err
@@ -221,6 +228,8 @@ type timedConn struct {
 	d     *dialer
 	limit time.Duration
 	steps bool
+
+	failed atomic.Pointer[error] // of a write, which the next read tells
 }
 
 // SetDeadline does nothing: limits are the connection's own.
@@ -234,12 +243,23 @@ func (c *timedConn) Read(p []byte) (int, error) {
 	if err == io.EOF { // the client would hand it on, and it would be taken for the end of a file
 		err = errEnded
 	}
+	if first := c.failed.Load(); err != nil && first != nil {
+		err = *first
+	}
 	return n, err
 }
 
 func (c *timedConn) Write(p []byte) (int, error) {
 	_ = c.Conn.SetDeadline(time.Now().Add(c.limit))
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if err != nil && c.steps {
+		// The client's writer of a block leaves a goroutine with its buffers behind for ever where a write fails, and not where an
+		// answer does: so it is told by reading, and what it still writes goes nowhere.
+		c.failed.CompareAndSwap(nil, &err)
+		_ = c.Conn.Close()
+		return len(p), nil
+	}
+	return n, err
 }
 
 func (c *timedConn) Close() error {

@@ -286,6 +286,10 @@ func (t *target) write(l *link, name string, body io.Reader, size int64, moving 
 		return err
 	}
 	if _, err := io.CopyBuffer(told{w, moving}, local{body}, make([]byte, min(writeSize, size+1))); err != nil {
+		if broken(err) {
+			l.shut() // it is of no further use, and nothing is to wait for it
+		}
+		_ = w.Close() // ends the client's goroutines
 		return err
 	}
 	if err := closeFile(w); err != nil {
