@@ -68,7 +68,8 @@ func (t *target) logs(tp connectors.TopicPartition) (string, error) {
 
 // take is claim, whose folder may be taken away meanwhile.
 func (t *target) take(l *link, tp connectors.TopicPartition, c *claim, moving func()) error {
-	return t.unlessGone(l, c.dir, t.claim(l, tp, c, moving))
+	err := t.claim(l, tp, c, moving)
+	return t.unlessGone(l, c.dir, err)
 }
 
 // claim makes a new claim and moves those that are there into it. From that move on, which the NameNode does at once or not at all, their
@@ -84,11 +85,15 @@ func (t *target) claim(l *link, tp connectors.TopicPartition, c *claim, moving f
 	}
 	id := newID()
 	temps := path.Join(t.cluster.folder+"/", topics, "+tmp", tp.Topic, fmt.Sprint(tp.Partition))
-	c.dir, c.tmp = logs+"/"+claimPrefix+id, temps+"/"+id
-	for _, dir := range []string{c.dir, c.tmp} {
-		if err := l.MkdirAll(dir, t.dirs); err != nil {
-			return err
-		}
+	dir, tmp := logs+"/"+claimPrefix+id, temps+"/"+id
+	if err := l.MkdirAll(dir, t.dirs); err != nil {
+		return err
+	}
+	c.dir, c.tmp = dir, tmp // from now on others may take it
+	if err := l.MkdirAll(tmp, t.dirs); err != nil {
+		return err
+	}
+	for _, dir := range []string{dir, tmp} {
 		if err := fit(l, dir); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -135,6 +136,54 @@ func TestAPartitionMovesAwayAndBack(t *testing.T) {
 	a.FlushTo(topic, 300)
 	a.Close(false, topic)
 	whole(t, cl, folder, 300)
+}
+
+// failed puts records and returns why they do not become visible.
+func failed(t *testing.T, run *connectortest.SinkRun, batch []schema.Record) error {
+	t.Helper()
+	taken, err := run.TryPut(batch)
+	for end := time.Now().Add(time.Minute); err == nil; {
+		if time.Now().After(end) {
+			t.Fatalf("no error, %d of %d records taken", taken, len(batch))
+		}
+		if err = run.TryFlush(); err == nil {
+			_, err = run.TryPut(nil)
+		}
+	}
+	return err
+}
+
+// A task's partition is taken over while the task writes a file. Whatever the NameNode says then of what is gone, the task says why.
+func TestAPartitionIsTakenOverWhileAFileIsWritten(t *testing.T) {
+	s := peers.HDFS(t)
+	for _, method := range []string{"mkdirs", "create", "addBlock", "updateBlockForPipeline", "complete", "rename2"} {
+		t.Run(method, func(t *testing.T) {
+			cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "amid")
+			w := newWay(t, s.NameNodes[0])
+			a := connectortest.NewSinkRun(t, Sink2, nil, conf(w.addr, folder), true, topic)
+			b := connectortest.NewSinkRun(t, Sink2, nil, conf(s.NameNodes[0], folder), true)
+			opened := make(chan error, 1)
+			var once sync.Once
+			w.at(func(m string) verdict { // before the call arrives
+				if m == method {
+					once.Do(func() { opened <- b.Open(topic) })
+				}
+				return pass
+			})
+			err := failed(t, a, records(0, 10))
+			if f := connectors.FailureOf(err); f == nil || f.Reason != &takenOver {
+				t.Errorf("%v", err)
+			}
+			if err := <-opened; err != nil {
+				t.Fatal(err)
+			}
+			a.Close(true, topic)
+			b.Put(records(0, 10))
+			b.FlushTo(topic, 10)
+			b.Close(false, topic)
+			whole(t, cl, folder, 10)
+		})
+	}
 }
 
 // byCountry is a record that goes into one of three folders.
@@ -279,10 +328,7 @@ func TestAForeignFile(t *testing.T) {
 	run := connectortest.NewSinkRun(t, Sink2, nil, conf(s.NameNodes[0], folder), true, topic)
 	put(t, cl, folder, "topics/t/partition=0/t+0+0000000000+0000000009.json", "mine")
 	run.Put(records(0, 9))
-	_, err := run.TryPut(records(9, 10))
-	for end := time.Now().Add(time.Minute); err == nil && time.Now().Before(end); {
-		err = run.TryFlush()
-	}
+	err := failed(t, run, records(9, 10))
 	if f := connectors.FailureOf(err); f == nil || f.Reason != &foreign || !strings.Contains(err.Error(), "t+0+0000000000+0000000009.json") {
 		t.Errorf("%v", err)
 	}

@@ -164,10 +164,10 @@ func (t *target) Commit(ctx context.Context, tp connectors.TopicPartition, files
 		stage := c.tmp + "/" + newID()
 		names, err := t.plan(l, c, stage, files)
 		if err != nil {
-			return err
+			return t.unlessGone(l, c.dir, err)
 		}
 		if err := t.writeAll(ctx, l, files, names, moving); err != nil {
-			return err
+			return t.unlessGone(l, c.dir, err)
 		}
 		commit := fmt.Sprintf("%s%d", commitPrefix, next)
 		if err := l.Rename(stage, c.dir+"/"+commit); err != nil {
@@ -195,7 +195,8 @@ func (t *target) settle(l *link, c *claim, moving func()) error {
 	return nil
 }
 
-// unlessGone is err, or what it means where a claim's folder is not there any more.
+// unlessGone is err, or what it means where a claim's folder is not there any more: the NameNode has many words for files that went with
+// it. dir is empty as long as there is no claim.
 func (t *target) unlessGone(l *link, dir string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, there := l.Stat(dir); errors.Is(there, fs.ErrNotExist) {
