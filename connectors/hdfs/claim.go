@@ -21,19 +21,14 @@ const claimPrefix = "millrace-"
 // open claims partitions, ends what tasks before this one left unfinished, and returns where to go on: behind the last record that is
 // visible. A partition of which nothing is visible is left out. moving is called now and then.
 func (t *target) open(ctx context.Context, parts []connectors.TopicPartition, moving func()) (map[connectors.TopicPartition]int64, error) {
-	start := map[connectors.TopicPartition]int64{}
+	claims := map[connectors.TopicPartition]*claim{}
 	byTopic := map[string][]connectors.TopicPartition{}
 	for _, tp := range parts {
 		c := &claim{}
 		if err := t.with(ctx, fmt.Sprintf("claim %v", tp), func(l *link) error { return t.take(l, tp, c, moving) }); err != nil {
 			return nil, err
 		}
-		t.mu.Lock()
-		t.claims[tp] = c
-		t.mu.Unlock()
-		if c.next > 0 {
-			start[tp] = c.next
-		}
+		claims[tp] = c
 		byTopic[tp.Topic] = append(byTopic[tp.Topic], tp)
 	}
 	for topic, of := range byTopic {
@@ -45,7 +40,16 @@ func (t *target) open(ctx context.Context, parts []connectors.TopicPartition, mo
 			return nil, err
 		}
 		for tp, next := range seen {
-			start[tp] = max(start[tp], next)
+			claims[tp].next = max(claims[tp].next, next)
+		}
+	}
+	start := map[connectors.TopicPartition]int64{}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for tp, c := range claims {
+		t.claims[tp] = c
+		if c.next > 0 {
+			start[tp] = c.next
 		}
 	}
 	return start, nil

@@ -186,6 +186,66 @@ func TestAPartitionIsTakenOverWhileAFileIsWritten(t *testing.T) {
 	}
 }
 
+// A topic that was made anew begins at 0 again. Its records are not taken for those that are visible, and not left out.
+func TestATopicThatIsMadeAnew(t *testing.T) {
+	s := peers.HDFS(t)
+	cl := look(t, s.NameNodes[0])
+	for _, c := range []struct {
+		name    string
+		remove  string // between two lives
+		oneLife bool
+		batch   []schema.Record
+	}{
+		{"claim and names of files tell", "", false, records(0, 10)},
+		{"the claim alone tells", "topics/t", false, records(0, 10)},
+		{"names of files alone tell", "logs", false, records(0, 10)},
+		{"in one life", "", true, records(0, 10)},
+		{"from within the last file", "", true, records(95, 105)},
+		{"while a file is open", "", true, append(records(100, 105), records(0, 5)...)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			folder := peers.Unique(t, "anew")
+			settings := conf(s.NameNodes[0], folder)
+			run := connectortest.NewSinkRun(t, Sink2, nil, settings, true, topic)
+			run.Put(records(0, 100))
+			run.FlushTo(topic, 100)
+			if !c.oneLife {
+				run.Close(false, topic)
+				if c.remove != "" {
+					if err := cl.RemoveAll("/tmp/" + folder + "/" + c.remove); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if err := run.Open(topic); err != nil || run.Start[topic] != 100 {
+					t.Fatalf("starts at %d: %v", run.Start[topic], err)
+				}
+			}
+			before := names(visible(t, cl, folder))
+			clear(run.Start) // the log has no such offset
+			err := failed(t, run, c.batch)
+			if f := connectors.FailureOf(err); f == nil || f.Reason != &behind || !strings.Contains(f.Cause, "up to 99") {
+				t.Errorf("%v", err)
+			}
+			run.Close(true, topic)
+			if after := names(visible(t, cl, folder)); after != before {
+				t.Errorf("visible were %s, and are %s", before, after)
+			}
+			// As the remedy says.
+			if err := cl.RemoveAll("/tmp/" + folder + "/topics/t"); err != nil {
+				t.Fatal(err)
+			}
+			if err := alter(t, settings, nil); err != nil {
+				t.Fatal(err)
+			}
+			again := connectortest.NewSinkRun(t, Sink2, nil, settings, true, topic)
+			again.Put(records(0, 10))
+			again.FlushTo(topic, 10)
+			again.Close(false, topic)
+			whole(t, cl, folder, 10)
+		})
+	}
+}
+
 // byCountry is a record that goes into one of three folders.
 func byCountry(offset int64) schema.Record {
 	return connectortest.At(schema.Record{Value: schema.MapValue([]schema.Entry{{Key: schema.StringValue("n"), Value: schema.Int64Value(offset)},

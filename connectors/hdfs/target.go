@@ -148,17 +148,20 @@ func (t *target) Commit(ctx context.Context, tp connectors.TopicPartition, files
 		return connectors.Failed(&takenOver, nil, fmt.Sprintf("commit files of %v, which this task has no claim to", tp), "")
 	}
 	return t.with(ctx, fmt.Sprintf("commit %d files of %v", len(files), tp), func(l *link) error {
-		next := int64(0)
+		first, next := files[0].First, int64(0)
 		for i := range files {
-			next = max(next, files[i].Last+1)
+			first, next = min(first, files[i].First), max(next, files[i].Last+1)
 		}
 		if c.unsure {
 			if err := t.settle(l, c, moving); err != nil {
 				return err
 			}
+			if c.next >= next {
+				return nil // an earlier attempt did it
+			}
 		}
-		if c.next >= next {
-			return nil // an earlier attempt did it
+		if first < c.next || next <= c.next { // the second where the offsets went back within a file
+			return connectors.Failed(&behind, nil, fmt.Sprintf("records of %v from offset %d on come, and what is visible goes up to %d: the topic was made anew, or lost its end", tp, min(first, next-1), c.next-1), "")
 		}
 		c.unsure = true
 		stage := c.tmp + "/" + newID()
@@ -198,7 +201,7 @@ func (t *target) settle(l *link, c *claim, moving func()) error {
 // unlessGone is err, or what it means where a claim's folder is not there any more: the NameNode has many words for files that went with
 // it. dir is empty as long as there is no claim.
 func (t *target) unlessGone(l *link, dir string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
+	if f := connectors.FailureOf(failure("", err)); dir != "" && f != nil && f.Reason == &refused {
 		if _, there := l.Stat(dir); errors.Is(there, fs.ErrNotExist) {
 			return gone(dir)
 		}
