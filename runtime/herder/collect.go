@@ -355,7 +355,7 @@ func (e *emitter) producer(cl *worker.ClientMeter, f worker.Figures) {
 	put(producerInFlight, float64(c.InFlight))
 	put(producerMetadata, age(c.MetadataAge))
 	if f.Type == runtime.SourceType {
-		put(producerBuffer, float64(max(0, worker.MaxInFlight-f.Buffered)))
+		put(producerBuffer, float64(max(0, runtime.MaxInFlight-f.Buffered)))
 		put(producerWait, min(1, f.BufferWait.PerSecond()/1000))
 	}
 	put(producerSent, float64(c.Sent))

@@ -20,7 +20,6 @@ import (
 	"millrace/log/logtest"
 	"millrace/runtime"
 	"millrace/runtime/herder"
-	"millrace/runtime/worker"
 	"millrace/schema"
 )
 
@@ -177,7 +176,7 @@ func TestWhatMetricsSay(t *testing.T) {
 		{"kafka_consumer_connection_count", nil, above(0)},
 		{"kafka_producer_record_send_total", []string{"clientid", "connector-producer-from-0"}, above(99)},
 		{"kafka_producer_outgoing_byte_total", nil, above(100)},
-		{"kafka_producer_buffer_available_bytes", nil, is(worker.MaxInFlight)},
+		{"kafka_producer_buffer_available_bytes", nil, is(runtime.MaxInFlight)},
 		{"kafka_connect_worker_rebalance_completed_rebalances_total", nil, above(0)},
 		{"kafka_connect_worker_rebalance_rebalancing", nil, is(0)},
 		{"kafka_admin_client_connection_count", nil, above(0)},

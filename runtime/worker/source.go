@@ -18,13 +18,6 @@ import (
 	"millrace/runtime/tolerance"
 )
 
-// MaxInFlight is how many bytes a task has on their way to the log. Each of them is there up to
-// three times: encoded, in the client's request, in the log's. 2 MiB keep a disk busy that
-// needs 10 ms for a sync at 200 MB/s, which is more than a task encodes. They bound the client's
-// requests, too, whose buffers each collection of garbage takes from their pool: to grow them anew costs
-// five times what they hold.
-const MaxInFlight = 2 << 20
-
 // sourceTask is one run of a source task.
 type sourceTask struct {
 	client   *kgo.Client
@@ -165,7 +158,7 @@ func (t *sourceTask) shape(ctx context.Context, from <-chan connectors.Batch, to
 		case out <- s:
 			s = nil
 		case <-rest.C:
-			t.spares.drop()
+			t.spares.rest()
 		case <-ctx.Done():
 			return ctx.Err()
 		}

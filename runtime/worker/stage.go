@@ -82,17 +82,19 @@ func (s *slab) reset() {
 // spares are slabs for the batches to come. The collector's own pool (sync.Pool) would lose them at each
 // of its runs, of which there are dozens a second when much comes.
 type spares struct {
-	mu    sync.Mutex
-	slabs []*slab
+	mu      sync.Mutex
+	slabs   []*slab
+	resting bool // nothing comes: what is acknowledged now is not kept
 }
 
 // mostSpares is more than what can be on the way in batches that are not small.
 const mostSpares = 8
 
-// take is a slab from before; nil: there is none.
+// take is a slab from before, for a batch that has come; nil: there is none.
 func (p *spares) take() *slab {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.resting = false
 	n := len(p.slabs)
 	if n == 0 {
 		return nil
@@ -105,16 +107,16 @@ func (p *spares) take() *slab {
 func (p *spares) put(s *slab) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.slabs) < mostSpares {
+	if !p.resting && len(p.slabs) < mostSpares {
 		p.slabs = append(p.slabs, s)
 	}
 }
 
-// drop lets go of all of them.
-func (p *spares) drop() {
+// rest lets go of all of them, and of those that come back before the next is taken.
+func (p *spares) rest() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.slabs = nil
+	p.slabs, p.resting = nil, true
 }
 
 // grow makes room for more records.

@@ -513,7 +513,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	task = t.Meter.source(task, act, spec.secrets)
 	src := &sourceTask{
 		meter: t.Meter, activity: act, producer: t.Meter.client(ProducerClient, cmp.Or(overrides.ClientID, "connector-producer-"+spec.ID.String())),
-		client: client, source: task, gate: t.gate, shaper: sh, topics: tops, inflight: newInflight(MaxInFlight),
+		client: client, source: task, gate: t.gate, shaper: sh, topics: tops, inflight: newInflight(runtime.MaxInFlight),
 		txn: txn, grace: w.cfg.Worker.TaskGrace,
 	}
 	src.commits = &committer{
