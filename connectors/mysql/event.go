@@ -359,6 +359,8 @@ type rowsEvent struct {
 	flags         uint16
 	columns       int
 	before, after []byte // the columns that each image has; one of them nil
+	allBefore     bool   // all of them
+	allAfter      bool
 	rows          cursor
 	partial       bool // new rows may hold changes of JSON alone
 }
@@ -398,6 +400,7 @@ func parseRows(kind byte, body []byte) (e rowsEvent, err error) {
 			return e, err
 		}
 	}
+	e.allBefore, e.allAfter = e.before != nil && full(e.before, e.columns), e.after != nil && full(e.after, e.columns)
 	e.rows = c
 	return e, nil
 }

@@ -342,7 +342,8 @@ func (sn *snapshot) readTable(ctx context.Context, st *snapshotTable) error {
 	}
 	defer rows.stop()
 	sn.block.snapshot(envelope.SnapshotTrue)
-	mid := sn.block.at(&sn.build.Arena, tab.dbValue, tab.name, sn.pos.pos, 0)
+	// All rows but the first and the last share it, in memory that is no batch's: it would keep the first batch alive.
+	mid := sn.block.at(&schema.Arena{}, tab.dbValue, tab.name, sn.pos.pos, 0)
 	only := sn.first
 	for {
 		p, owned, err := rows.next()

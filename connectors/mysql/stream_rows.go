@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"millrace/connectors"
 	"millrace/connectors/cdc"
@@ -161,10 +162,9 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 	} else {
 		r.block.fields[srcQuery] = r.query
 	}
-	allBefore, allAfter := e.before == nil || full(e.before, e.columns), e.after == nil || full(e.after, e.columns)
 	for i := 0; len(e.rows.b) > 0; i++ {
 		size := len(e.rows.b)
-		if err := r.row(ctx, mp.rows, &e, i, allBefore, allAfter, start); err != nil {
+		if err := r.row(ctx, mp.rows, &e, i, start); err != nil {
 			return err
 		}
 		if len(e.rows.b) == size {
@@ -175,47 +175,15 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 }
 
 // row takes the next change of a rows event.
-func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBefore, allAfter bool, start int64) error {
-	t := p.t
-	a, begin := &r.build.Arena, e.rows
-	size := len(e.rows.b)
-	var before, after schema.Value
-	var err error
-	var part *partialRow
-	if e.partial {
-		part = &partialRow{old: make([][]byte, len(p.decoder))}
+func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, start int64) error {
+	t, begin := p.t, e.rows
+	before, after, err := r.decodeRow(p, e)
+	if err == errShort {
+		return err
 	}
-	if e.before != nil {
-		before, err = p.row(a, &e.rows, e.before, allBefore, schema.Value{}, part)
-		if err == errShort {
-			return err
-		}
-	}
-	if e.after != nil {
-		var err2 error
-		if e.partial {
-			if options := e.rows.size(); options&1 != 0 {
-				part.bits = e.rows.take((p.documents + 7) / 8)
-			} else {
-				part = nil
-			}
-		}
-		after, err2 = p.row(a, &e.rows, e.after, allAfter, before, part)
-		if err2 == errShort {
-			return err2
-		}
-		err = errors.Join(err, err2)
-	}
-	size -= len(e.rows.b)
-	if r.skipping {
-		skip := r.pos.rowsDone < r.resume.rowsDone
-		if r.sameLog && !r.replaying {
-			skip = r.pos.events < r.resume.events || r.pos.events == r.resume.events && int64(i) < r.resume.rows
-		}
-		if skip {
-			r.taken(i)
-			return nil
-		}
+	if r.skips(i) {
+		r.taken(i)
+		return nil
 	}
 	if err != nil {
 		if err := r.refuse(t, err, placeText(r.file, start)+", row "+strconv.Itoa(i)); err != nil {
@@ -225,17 +193,20 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 		r.taken(i)
 		return nil
 	}
-	if r.build.Full(size + rowOverhead) {
+	size := len(begin.b) - len(e.rows.b) + rowOverhead
+	if r.build.Full(size) {
 		// The row belongs to the next batch, and so do its values: in this one's arena they would keep all of it alive, and
 		// each batch of a long transaction the one before it.
 		if err := r.flush(ctx); err != nil {
 			return err
 		}
 		e.rows = begin
-		return r.row(ctx, p, e, i, allBefore, allAfter, start)
+		if before, after, err = r.decodeRow(p, e); err != nil {
+			return err
+		}
 	}
-	if err := r.room(ctx, size); err != nil {
-		return err
+	if r.flushAt.IsZero() {
+		r.flushAt = time.Now().Add(linger)
 	}
 	ch := cdc.Change{Table: &t.Table, Before: before, After: after, Source: r.block.at(&r.build.Arena, t.dbValue, t.name, start, i), At: r.clock.Moment(), TxID: r.txID}
 	switch {
@@ -249,9 +220,50 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, allBef
 		ch.OldKey = before
 		r.events.Update(&ch)
 	}
-	r.build.Grow(size + rowOverhead)
+	r.build.Grow(size)
 	r.taken(i)
 	return nil
+}
+
+// decodeRow reads a row as it was and as it is into the arena of the batch in the making. Behind any error but errShort the next
+// row can be read.
+func (r *reader) decodeRow(p *logRow, e *rowsEvent) (before, after schema.Value, err error) {
+	a := &r.build.Arena
+	var part *partialRow
+	if e.partial {
+		part = &partialRow{old: make([][]byte, len(p.decoder))}
+	}
+	if e.before != nil {
+		if before, err = p.row(a, &e.rows, e.before, e.allBefore, schema.Value{}, part); err == errShort {
+			return before, after, err
+		}
+	}
+	if e.after == nil {
+		return before, after, err
+	}
+	if e.partial {
+		if options := e.rows.size(); options&1 != 0 {
+			part.bits = e.rows.take((p.documents + 7) / 8)
+		} else {
+			part = nil
+		}
+	}
+	after, wrong := p.row(a, &e.rows, e.after, e.allAfter, before, part)
+	if wrong == errShort {
+		return before, after, wrong
+	}
+	return before, after, errors.Join(err, wrong)
+}
+
+// skips reports whether row i of the event at hand was taken before the task began.
+func (r *reader) skips(i int) bool {
+	switch {
+	case !r.skipping:
+		return false
+	case r.sameLog && !r.replaying:
+		return r.pos.events < r.resume.events || r.pos.events == r.resume.events && int64(i) < r.resume.rows
+	}
+	return r.pos.rowsDone < r.resume.rowsDone
 }
 
 // taken moves the position behind row i of the event at hand. It is called once the row
