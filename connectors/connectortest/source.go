@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -236,10 +235,8 @@ type SourceRun struct {
 	held    []connectors.Offset
 	changed chan struct{}
 	keep    func(connectors.Batch) // in place of keeping batches
+	lg      *slog.Logger           // the task's
 }
-
-// Logger is where tasks of the suite log to; tests may set it.
-var Logger = slog.New(slog.NewTextHandler(io.Discard, nil))
 
 // StartSource makes a task of the settings and runs it. Offsets that are stored
 // already are where it resumes. The run is stopped at the test's end.
@@ -252,13 +249,13 @@ func StartSource(tb testing.TB, p connectors.SourcePlugin, files connectors.File
 	if store == nil {
 		store = &OffsetStore{}
 	}
-	r := &SourceRun{TB: tb, Offsets: store, done: make(chan struct{}), changed: make(chan struct{}, 1), gate: make(chan struct{})}
+	r := &SourceRun{TB: tb, Offsets: store, done: make(chan struct{}), changed: make(chan struct{}, 1), gate: make(chan struct{}), lg: slog.New(slog.DiscardHandler)}
 	close(r.gate)
 	for _, o := range opts {
 		o(r)
 	}
 	var err error
-	r.Task, err = p.NewTask(connectors.Context{Connector: "suite", Task: 0, Log: Logger, Files: files, Offsets: store, Journal: store.Journal}, v)
+	r.Task, err = p.NewTask(connectors.Context{Connector: "suite", Task: 0, Log: r.lg, Files: files, Offsets: store, Journal: store.Journal}, v)
 	if err != nil {
 		tb.Fatalf("make the task: %v", err)
 	}
@@ -285,6 +282,9 @@ func Blocked(r *SourceRun) { r.gate = make(chan struct{}) }
 
 // Uncommitted starts a run whose offsets wait for Commit.
 func Uncommitted(r *SourceRun) { r.hold = true }
+
+// LogTo starts a run whose task logs to lg.
+func LogTo(lg *slog.Logger) func(*SourceRun) { return func(r *SourceRun) { r.lg = lg } }
 
 // Consume starts a run that hands batches to f and does not keep them.
 func Consume(f func(connectors.Batch)) func(*SourceRun) {
@@ -542,7 +542,7 @@ func (s *sourceTest) resume() {
 	batches := r.Batches()
 	exact := false
 	v, _ := s.c.Plugin.Config.Parse(s.target.Config)
-	if src, err := s.c.Plugin.New(connectors.Context{Log: Logger, Task: -1}, v); err == nil {
+	if src, err := s.c.Plugin.New(connectors.Context{Log: slog.New(slog.DiscardHandler), Task: -1}, v); err == nil {
 		g, ok := src.(connectors.Guarantees)
 		exact = ok && g.ExactlyOnce()
 	}

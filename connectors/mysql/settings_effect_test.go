@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func TestSettingsOfSessionsAndSnapshots(t *testing.T) {
 	// Rows whose definition is not known: the history is another server's.
 	for mode, wrong := range map[string]bool{"fail": true, "warn": false, "skip": false} {
 		s := &settings{inconsistent: mode}
-		rd := &reader{t: &task{s: s, lg: connectortest.Logger}}
+		rd := &reader{t: &task{s: s, lg: slog.New(slog.DiscardHandler)}}
 		err := rd.inconsistent(&mapped{m: &tableMap{}}, connectors.Failed(reasonSchema, nil, "x", ""), 4)
 		if (err != nil) != wrong {
 			t.Errorf("inconsistent.schema.handling.mode=%s: %v", mode, err)

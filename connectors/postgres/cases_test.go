@@ -16,9 +16,9 @@ import (
 )
 
 // streaming starts a task and returns once it streams.
-func (d *database) streaming(conf map[string]string, store *connectortest.OffsetStore) *connectortest.SourceRun {
+func (d *database) streaming(conf map[string]string, store *connectortest.OffsetStore, opts ...func(*connectortest.SourceRun)) *connectortest.SourceRun {
 	d.Helper()
-	r := d.start(conf, store)
+	r := d.start(conf, store, opts...)
 	slot := conf["slot.name"]
 	r.WaitFor("the stream", func() bool {
 		return d.text("SELECT count(*) FROM pg_stat_replication s JOIN pg_replication_slots r ON r.active_pid = s.pid WHERE r.slot_name = '"+slot+"' AND s.state = 'streaming'") == "1"

@@ -55,10 +55,8 @@ func TestFailoverSlots(t *testing.T) {
 			if c.existing {
 				d.exec("SELECT pg_create_logical_replication_slot('" + d.name + "', 'pgoutput')")
 			}
-			said, was := &logged{}, connectortest.Logger
-			connectortest.Logger = slog.New(slog.NewTextHandler(said, nil))
-			defer func() { connectortest.Logger = was }()
-			r := d.streaming(d.config("slot.failover", "true", "snapshot.mode", "no_data"), nil)
+			said := &logged{}
+			r := d.streaming(d.config("slot.failover", "true", "snapshot.mode", "no_data"), nil, connectortest.LogTo(slog.New(slog.NewTextHandler(said, nil))))
 			d.exec("INSERT INTO t VALUES (1)")
 			r.WaitFor("the row", func() bool { return r.Count() == 1 })
 			if got := d.text("SELECT " + failover + "::text FROM pg_replication_slots WHERE slot_name = '" + d.name + "'"); got != c.slot {

@@ -276,7 +276,7 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue) (pos position, too
 		}
 	}
 	if why := s.withoutFailover(c.version, st); why != "" {
-		t.lg.Warn("slot.failover has no effect: "+why, "slot", s.slot)
+		t.lg.Warn("slot.failover has no effect", "reason", why, "slot", s.slot)
 	}
 	// What a snapshot finds was changed since some place that the slot may still have. Then the
 	// changes up to the snapshot come first, so that none is missing; where another snapshot
