@@ -11,6 +11,7 @@ import (
 	"millrace/schema"
 	"millrace/schema/config"
 	"millrace/schema/envelope"
+	"millrace/schema/javatext"
 	"millrace/schema/plugin"
 	"millrace/transforms"
 )
@@ -153,7 +154,7 @@ func javaHash(v schema.Value) (int32, error) {
 	case schema.Int64, schema.Date, schema.Time, schema.Timestamp:
 		n := v.Int()
 		if v.Kind() == schema.Date {
-			n *= 86_400_000
+			n *= javatext.MillisPerDay
 		}
 		return fold(uint64(n)), nil
 	case schema.Float32:
