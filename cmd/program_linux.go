@@ -15,6 +15,11 @@ import (
 // where all of it stays. Mappings that could hold more than the file does are left alone: those that can be written, and those that
 // were changed when the program was loaded.
 func unmapProgram() error {
+	return adviseProgram(unix.MADV_DONTNEED)
+}
+
+// adviseProgram tells the kernel something of these mappings.
+func adviseProgram(advice uintptr) error {
 	self, err := os.Readlink("/proc/self/exe")
 	if err != nil {
 		return err
@@ -40,7 +45,7 @@ func unmapProgram() error {
 			if changed, err := strconv.ParseUint(words[1], 10, 64); err != nil || changed != 0 {
 				continue
 			}
-			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTNEED); errno != 0 {
+			if _, _, errno := unix.Syscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), advice); errno != 0 {
 				return fmt.Errorf("madvise: %w", errno)
 			}
 		}
