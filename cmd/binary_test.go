@@ -278,6 +278,12 @@ type part struct {
 	Worker       string `json:"worker_id"`
 	Reason       *struct{ Code, Summary, Remedy string }
 	Restarts     int
+	Reading      *struct {
+		Snapshot *struct {
+			State string
+			Rows  int
+		}
+	}
 }
 
 func (p *process) status(name string) (status, error) {

@@ -1,6 +1,7 @@
 package cmd_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -129,81 +130,86 @@ func TestKillsOfMySQLAndWorkerLoseAndRepeatNothing(t *testing.T) {
 	if err := l.fill(rows); err != nil {
 		t.Fatal(err)
 	}
-	rnd, kills := rand.New(rand.NewPCG(seed, 2)), map[string]int{}
+	// A snapshot reads as many rows as the gate lets through, and each one behind them takes a millisecond: half a minute is left
+	// to kill it there.
+	server.Exec(t, db, "CREATE TABLE gate (free int NOT NULL)", "INSERT INTO gate VALUES (0)")
+	conf := mySource(server, db)
+	conf["snapshot.select.statement.overrides"] = db + ".load"
+	conf["snapshot.select.statement.overrides."+db+".load"] = fmt.Sprintf("SELECT * FROM %s.`load` WHERE id <= (SELECT free FROM %[1]s.gate) OR SLEEP(0.001) = 0", db)
 	r := newRuns(t, "--config", "offset.flush.interval.ms=100")
-	p := r.start(t)
-	p.create("my", mySource(server, db))
+	k := &myKills{t: t, server: server, db: db, load: l, r: r, p: r.start(t), times: map[string]int{}}
+	rnd := rand.New(rand.NewPCG(seed, 2))
+	each := trial.Effort(2) // kills of each kind
+	if trial.Soak() {
+		each = 75
+	}
 
-	var writing sync.Mutex // held by whoever uses the connection: a crash never meets a transaction of the load
-	crash := func(phase string) {
-		writing.Lock()
-		defer writing.Unlock()
-		server.Kill(t)
-		kills[phase+", server"]++
-		server.Start(t)
-		l.conn = server.Connect(t, db)
-	}
-	again := func(phase string) {
-		p.kill()
-		kills[phase+", worker"]++
-		p = r.start(t)
-	}
-	snapshotDone := func() bool { return strings.Contains(offsetsOf(p, "my"), `"snapshot_completed":true`) }
-	for _, end := range []func(string){again, crash} {
-		p.until("the snapshot runs", time.Minute, func() (bool, string) {
-			s, err := p.status("my")
-			return err == nil && len(s.Tasks) == 1 && s.Tasks[0].State == "RUNNING", ""
-		})
-		time.Sleep(time.Duration(rnd.IntN(100)) * time.Millisecond)
-		phase := "snapshot"
-		if snapshotDone() { // a fast machine, or a slow look: the rest holds all the same
-			phase = "after the snapshot"
+	for i := range 2*each + 1 {
+		free := rows
+		if i < 2*each {
+			free = 4000 + rnd.IntN(rows/2-4000)
 		}
-		end(phase)
+		if err := l.exec("UPDATE gate SET free = %d", free); err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case i == 0:
+			k.p.create("my", conf)
+		case i%2 == 1:
+			k.worker("snapshot")
+		default:
+			k.crash("snapshot")
+		}
+		if free < rows {
+			k.snapshotAt(free - 3000) // a batch, and what the server holds back, are not counted yet
+		}
 	}
-	p.until("the snapshot is over", 2*time.Minute, func() (bool, string) { return snapshotDone(), offsetsOf(p, "my") })
+	k.p.until("the snapshot is over", 2*time.Minute, func() (bool, string) {
+		now := offsetsOf(k.p, "my")
+		return strings.Contains(now, snapshotOver), now
+	})
 
 	enough, done := make(chan struct{}), make(chan error, 1)
-	go func() {
-		for {
-			writing.Lock()
-			err := l.transaction()
-			writing.Unlock()
-			if err != nil {
-				done <- err
-				return
-			}
+	go func() { done <- k.change(enough) }()
+	moved := func() {
+		before := ""
+		k.p.until("the offset moves in the stream", 2*time.Minute, func() (bool, string) {
 			select {
-			case <-enough:
-				done <- nil
-				return
-			case <-time.After(5 * time.Millisecond):
+			case err := <-done:
+				t.Fatalf("the load has ended: %v", err)
+			default:
 			}
-		}
-	}()
-	for i := range 4 * trial.Effort(1) {
-		before := offsetsOf(p, "my")
-		p.until("the offset moves", 2*time.Minute, func() (bool, string) {
-			now := offsetsOf(p, "my")
-			return now != before && now != "", now
+			now := offsetsOf(k.p, "my")
+			if !strings.Contains(now, `"pos"`) || strings.Contains(now, `"snapshot`) {
+				return false, now
+			}
+			before = cmp.Or(before, now)
+			return now != before, now
 		})
 		time.Sleep(time.Duration(rnd.IntN(200)) * time.Millisecond)
-		if i%2 == 0 {
-			crash("stream")
-		}
-		again("stream") // a new worker has patience anew
+	}
+	for range each {
+		moved()
+		k.crash("stream")
+		moved()
+		k.worker("stream") // a new one has patience anew
 	}
 	close(enough)
 	if err := <-done; err != nil {
 		t.Fatal(err)
+	}
+	for _, kind := range []string{"server in the snapshot", "worker in the snapshot", "server in the stream", "worker in the stream"} {
+		if k.times[kind] != each {
+			t.Errorf("%d kills of the %s, want %d", k.times[kind], kind, each)
+		}
 	}
 	l.last++
 	if err := l.exec("INSERT INTO `load` (id, n, v%d) VALUES (%d, -1, 7)", l.version, l.last); err != nil {
 		t.Fatal(err)
 	}
 	var records []kcatRecord
-	p.until("the marker is in the topic", 2*time.Minute, func() (bool, string) {
-		records = consume(t, p.kafka, "shop."+db+".load")
+	k.p.until("the marker is in the topic", 2*time.Minute, func() (bool, string) {
+		records = consume(t, k.p.kafka, "shop."+db+".load")
 		last := ""
 		if len(records) > 0 && records[len(records)-1].Key != nil {
 			last = *records[len(records)-1].Key
@@ -211,7 +217,82 @@ func TestKillsOfMySQLAndWorkerLoseAndRepeatNothing(t *testing.T) {
 		return last == fmt.Sprintf(`{"id":%d}`, l.last), fmt.Sprintf("%d records, the last of %s", len(records), last)
 	})
 	compareMyLoad(t, rows, l.want, records[:len(records)-1])
-	t.Logf("kills: %v; %d changes in %d versions of the table", kills, len(l.want), l.version+1)
+	t.Logf("kills: %v; %d changes in %d versions of the table", k.times, len(l.want), l.version+1)
+}
+
+// myKills are the kills of a MySQL server and of the worker that reads it.
+type myKills struct {
+	t      *testing.T
+	server *peers.MySQLServer
+	db     string
+	r      *runs
+	p      *process
+	times  map[string]int // by what was killed, and where
+
+	writing sync.Mutex // guards load: a crash never meets a transaction of it
+	load    *myLoad
+}
+
+// change changes rows until it is enough.
+func (k *myKills) change(enough <-chan struct{}) error {
+	for {
+		k.writing.Lock()
+		err := k.load.transaction()
+		k.writing.Unlock()
+		if err != nil {
+			return err
+		}
+		select {
+		case <-enough:
+			return nil
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// crash ends the server and starts it again.
+func (k *myKills) crash(phase string) {
+	k.t.Helper()
+	k.writing.Lock()
+	defer k.writing.Unlock()
+	k.count("server", phase)
+	k.server.Kill(k.t)
+	k.server.Start(k.t)
+	k.load.conn = k.server.Connect(k.t, k.db)
+}
+
+// worker ends the worker and starts it again.
+func (k *myKills) worker(phase string) {
+	k.t.Helper()
+	k.count("worker", phase)
+	k.p.kill()
+	k.p = k.r.start(k.t)
+}
+
+// count notes a kill that is due.
+func (k *myKills) count(what, phase string) {
+	k.t.Helper()
+	if phase == "snapshot" && strings.Contains(offsetsOf(k.p, "my"), snapshotOver) {
+		k.t.Fatal("the snapshot is over before it was killed")
+	}
+	k.times[what+" in the "+phase]++
+}
+
+// snapshotOver stands in an offset behind the snapshot.
+const snapshotOver = `"snapshot_completed":true`
+
+// snapshotAt waits until a snapshot that is under way has read so many rows.
+func (k *myKills) snapshotAt(rows int) {
+	k.t.Helper()
+	k.p.until(fmt.Sprintf("the snapshot has read %d rows", rows), time.Minute, func() (bool, string) {
+		s, err := k.p.status("my")
+		if err != nil || len(s.Tasks) != 1 || s.Tasks[0].Reading == nil || s.Tasks[0].Reading.Snapshot == nil {
+			return false, fmt.Sprintf("%+v, %v", s, err)
+		}
+		task := s.Tasks[0]
+		return task.State == "RUNNING" && task.Reading.Snapshot.State == "running" && task.Reading.Snapshot.Rows >= rows,
+			fmt.Sprintf("%s, %+v", task.State, *task.Reading.Snapshot)
+	})
 }
 
 // compareMyLoad compares a topic, without its marker, with what was written: the rows of the snapshots first, all of version 0.
