@@ -139,7 +139,7 @@ func TestKillsOfMySQLAndWorkerLoseAndRepeatNothing(t *testing.T) {
 	r := newRuns(t, "--config", "offset.flush.interval.ms=100")
 	k := &myKills{t: t, server: server, db: db, load: l, r: r, p: r.start(t), times: map[string]int{}}
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	each := trial.Effort(2) // kills of each kind
+	each := trial.Effort(3) // kills of each kind
 	if trial.Soak() {
 		each = 75
 	}

@@ -61,6 +61,8 @@ func TestATaskWhoseSourceRestsKeepsNoSlabs(t *testing.T) {
 		kept := func(when string, want int) {
 			t.Helper()
 			synctest.Wait()
+			task.spares.mu.Lock()
+			defer task.spares.mu.Unlock()
 			if got := len(task.spares.slabs); got != want {
 				t.Errorf("%s: %d slabs are kept, want %d", when, got, want)
 			}
