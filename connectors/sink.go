@@ -41,14 +41,15 @@ func Copies(v config.Values, n int) []map[string]string {
 }
 
 // Backoff is how long to wait before an attempt is repeated, the first of them being 1: random up to a bound that begins with
-// first and doubles with each attempt up to most.
+// first and doubles with each attempt, and never exceeds most.
 func Backoff(first, most time.Duration, attempt int) time.Duration {
-	bound := first
+	bound := min(first, most)
 	for range attempt - 1 {
-		if bound *= 2; bound > most {
+		if bound > most/2 {
 			bound = most
 			break
 		}
+		bound *= 2
 	}
 	if bound <= 0 {
 		return 0
