@@ -115,7 +115,7 @@ func (a *actor) action(r *schema.Record, ts topicSet) (act action, err error) {
 		act.id = r.Origin.Topic + "+" + strconv.Itoa(int(r.Origin.Partition)) + "+" + strconv.FormatInt(r.Origin.Offset, 10)
 		return act, nil
 	}
-	if r.Key.IsNull() && a.truncates(r) {
+	if a.events.Truncates(r) {
 		return action{skip: "a table was truncated: the event has no key, and names no document"}, nil
 	}
 	if act.id, err = documentID(r.Key); err != nil {
@@ -131,12 +131,6 @@ func (a *actor) action(r *schema.Record, ts topicSet) (act action, err error) {
 		}
 	}
 	return act, nil
-}
-
-// truncates reports whether the record is Debezium's event of a table that was emptied.
-func (a *actor) truncates(r *schema.Record) bool {
-	event, ok := a.events.Read(r.ValueSchema, r.Value)
-	return ok && event.Op == "t"
 }
 
 // bad is the data error of a record that makes no document.

@@ -14,6 +14,7 @@ import (
 	"millrace/connectors"
 	"millrace/schema"
 	"millrace/schema/config"
+	"millrace/schema/envelope"
 )
 
 const (
@@ -56,6 +57,7 @@ type Task struct {
 	work   sync.WaitGroup
 	now    func() time.Time
 	warned bool // of many schemas
+	events envelope.Reader
 
 	mu     sync.Mutex // guards the following, and what part says
 	cond   *sync.Cond
@@ -437,9 +439,12 @@ func (o *body) project(s *schema.Schema, v schema.Value) (schema.Value, error) {
 	return p.Apply(v)
 }
 
-// bad leaves out a record that makes no part of a file, as errors.tolerance says.
+// bad leaves out a record that makes no part of a file, as errors.tolerance says. The event of a truncated table is no reason to fail:
+// it has neither the key nor the row that is asked for.
 func (t *Task) bad(ctx context.Context, p *part, r *schema.Record, cause error) error {
-	if err := t.cc.Report(ctx, *r, cause); err != nil {
+	if t.events.Truncates(r) {
+		t.lg.Warn("the event of a truncated table, which has no key and no row, is left out", "topic", r.Origin.Topic, "partition", r.Origin.Partition, "offset", r.Origin.Offset, "reason", cause)
+	} else if err := t.cc.Report(ctx, *r, cause); err != nil {
 		return err
 	}
 	p.next = r.Origin.Offset + 1

@@ -1,11 +1,16 @@
 package warehouse
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
 
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
@@ -150,5 +155,67 @@ func TestFoldersOfSchemas(t *testing.T) {
 			t.Errorf("%s %s: %s", c.affix, c.class, got)
 		}
 		run.Close(false, topic)
+	}
+}
+
+// cases: postgres/7. The event of a truncated table has no key and no row. It stands in the file as it came; where files need a key, or a
+// folder a field of the row, it is left out with a log line. No task fails.
+func TestATruncatedTable(t *testing.T) {
+	ta := schema.NewStruct("shop.public.ta.Value").Optional().Field("id", schema.Int32Schema).Build()
+	layout := schema.NewStruct("shop.public.ta.Envelope").Field("before", ta).Field("after", ta).Field("source", schema.StringSchema).Field("op", schema.StringSchema).Build()
+	created := func(id int32) schema.Record {
+		row := schema.StructValue(ta, []schema.Value{schema.Int32Value(id)})
+		r := schema.Record{KeySchema: schema.Int32Schema, Key: schema.Int32Value(id), ValueSchema: layout, Value: schema.StructValue(layout, []schema.Value{{}, row, schema.StringValue("pg"), schema.StringValue("c")})}
+		return connectortest.At(r, topic, int64(id))
+	}
+	truncated := connectortest.At(schema.Record{ValueSchema: layout, Value: schema.StructValue(layout, []schema.Value{{}, {}, schema.StringValue("pg"), schema.StringValue("t")})}, topic, 1)
+	text := func(_ *testing.T, b []byte) string { return string(b) }
+	const first, event, third = `{"before":null,"after":{"id":0},"source":"pg","op":"c"}` + "\n", `{"before":null,"after":null,"source":"pg","op":"t"}` + "\n", `{"before":null,"after":{"id":2},"source":"pg","op":"c"}` + "\n"
+	for _, c := range []struct {
+		name    string
+		pairs   []string
+		options Options
+		file    string
+		show    func(t *testing.T, b []byte) string
+		want    string
+		left    string // why the event is left out, in the log; empty: it is not
+	}{
+		{"JSON", []string{"flush.size", "3"}, Options{}, "partition=0/t+0+0000000000.json", text, first + event + third, ""},
+		{"Avro", []string{"flush.size", "3", "format.class", "AvroFormat"}, Options{}, "partition=0/t+0+0000000000.avro", func(t *testing.T, b []byte) string {
+			var ops []any
+			for _, row := range read(t, b) {
+				ops = append(ops, row["op"], row["after"] == nil)
+			}
+			return fmt.Sprint(ops)
+		}, "[c false t true c false]", ""},
+		{"Parquet", []string{"flush.size", "3", "format.class", "ParquetFormat"}, Options{}, "partition=0/t+0+0000000000.snappy.parquet", func(t *testing.T, b []byte) string {
+			type row struct {
+				Op string `parquet:"op"`
+			}
+			rows, err := parquet.Read[row](bytes.NewReader(b), int64(len(b)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return fmt.Sprint(rows)
+		}, "[{c} {t} {c}]", ""},
+		{"a folder by a field of the row", []string{"flush.size", "1", "partitioner.class", "FieldPartitioner", "partition.field.name", "after.id"}, Options{}, "after.id=null/t+0+0000000001.json", text, event, ""},
+		{"with keys beside", []string{"flush.size", "2"}, Options{Keys: "JsonFormat"}, "partition=0/t+0+0000000000.json", text, first + third, "has no key"},
+		{"their keys", []string{"flush.size", "2"}, Options{Keys: "JsonFormat"}, "partition=0/t+0+0000000000.keys.json", text, "0\n2\n", "has no key"},
+		{"a folder by the row's time", []string{"flush.size", "2", "partitioner.class", "DailyPartitioner", "timestamp.extractor", "RecordField", "timestamp.field", "after.id", "timezone", "UTC", "locale", "en"}, Options{},
+			"year=1970/month=01/day=01/t+0+0000000000.json", text, first + third, "after.id"},
+	} {
+		f := newFolders()
+		run := connectortest.NewSinkRun(t, withOptions(f, c.options), nil, conf(c.pairs...), true, topic)
+		var log bytes.Buffer
+		run.Task.(*Task).lg = slog.New(slog.NewTextHandler(&log, nil))
+		run.Put([]schema.Record{created(0), truncated, created(2)})
+		run.FlushTo(topic, 3)
+		run.Close(false, topic)
+		if b, there := f.files["topics/t/"+c.file]; !there || c.show(t, b) != c.want {
+			t.Errorf("%s: %s holds %q, want %q; there are %s", c.name, c.file, c.show(t, b), c.want, f.names())
+		}
+		if got := log.String(); strings.Contains(got, "truncated table") != (c.left != "") || !strings.Contains(got, c.left) {
+			t.Errorf("%s: the log says %q", c.name, got)
+		}
 	}
 }

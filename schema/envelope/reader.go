@@ -53,6 +53,15 @@ func (r *Reader) Read(s *schema.Schema, v schema.Value) (view View, ok bool) {
 	}, true
 }
 
+// Truncates reports whether a record is the event of a table that was emptied: it has no key and no row.
+func (r *Reader) Truncates(rec *schema.Record) bool {
+	if !rec.Key.IsNull() {
+		return false
+	}
+	event, ok := r.Read(rec.ValueSchema, rec.Value)
+	return ok && event.Op == Truncate
+}
+
 // IsSchema reports whether s is an envelope's, as Debezium decides it: by its name.
 func IsSchema(s *schema.Schema) bool {
 	return s != nil && s.Kind() == schema.Struct && strings.HasSuffix(s.Name(), EnvelopeSuffix)
