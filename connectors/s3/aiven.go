@@ -44,7 +44,7 @@ var Aiven = connectors.SinkPlugin{
 	},
 }
 
-// An old name stands for the new one of a key. Both may not be given.
+// renamed is a key under its name and under its old one; aivenOld lists both.
 func renamed[T config.Value](k config.Key[T], old string) (config.Key[T], config.Key[T]) {
 	was := k
 	was.Name, was.Doc, was.Importance = old, "The old name of "+k.Name+".", config.Low
@@ -128,6 +128,21 @@ var aivenSettings = config.Define(aivenID, aivenSecret, aivenBucket, aivenRegion
 	"kafka.retry.backoff.ms":        "a task that failed for a cause that may pass is tried again by itself",
 })
 
+// aivenOld are the old names of keys by the new ones. Of two only one may be given.
+var aivenOld = map[string]string{aivenID.Name: aivenIDOld.Name, aivenSecret.Name: aivenSecretOld.Name, aivenBucket.Name: aivenBucketOld.Name, aivenRegion.Name: aivenRegionOld.Name,
+	aivenEndpoint.Name: aivenEndpointOld.Name, aivenPrefix.Name: aivenPrefixOld.Name, aivenPack.Name: aivenPackOld.Name, aivenZone.Name: aivenZoneOld.Name,
+	aivenSource.Name: aivenSourceOld.Name, aivenFields.Name: aivenFieldsOld.Name}
+
+// twice is what is wrong where a setting is given under both of its names.
+func twice(v config.Values) (errs []*config.Error) {
+	for _, key := range slices.Sorted(maps.Keys(aivenOld)) {
+		if old := aivenOld[key]; v.Given(key) && v.Given(old) {
+			errs = append(errs, &config.Error{Key: old, Value: v.Shown(old, v.Raw[old]), Reason: key + ", its new name, is given, too; remove this one"})
+		}
+	}
+	return errs
+}
+
 func aTemplate(s string) error {
 	_, err := parseTemplate(s)
 	return err
@@ -172,17 +187,8 @@ type translated struct {
 }
 
 func translate(v config.Values) (*translated, []*config.Error) {
-	raw := map[string]string{"aws.access.key.id": either(v, aivenID, aivenIDOld), "aws.secret.access.key": either(v, aivenSecret, aivenSecretOld).Reveal(),
-		"s3.bucket.name": either(v, aivenBucket, aivenBucketOld), "s3.region": cmp.Or(either(v, aivenRegion, aivenRegionOld), "us-east-1"), "store.url": either(v, aivenEndpoint, aivenEndpointOld),
-		"s3.part.size": strconv.FormatInt(aivenPart.Get(v), 10), "s3.ssea.name": aivenSSE.Get(v), "s3.retry.backoff.ms": strconv.FormatInt(aivenDelay.Get(v).Milliseconds(), 10),
-		"s3.part.retries": strconv.Itoa(int(aivenRetries.Get(v))), "format.class": "JsonFormat", "flush.size": strconv.Itoa(cmp.Or(int(aivenMax.Get(v)), math.MaxInt32))}
-	if role := aivenRole.Get(v); role != "" {
-		raw["s3.credentials.provider.class"], raw[roleARN.Name] = assumeRole, role
-		raw[roleSession.Name], raw[roleExternal.Name], raw[stsEndpoint.Name] = aivenSession.Get(v), aivenExternal.Get(v), aivenSTS.Get(v)
-	}
-	maps.DeleteFunc(raw, func(_, text string) bool { return text == "" })
-	var errs []*config.Error
-	if raw["s3.bucket.name"] == "" {
+	errs := twice(v)
+	if either(v, aivenBucket, aivenBucketOld) == "" {
 		errs = append(errs, aivenBucket.Errorf(v, "it is needed"))
 	}
 	out, err := output(v)
@@ -192,11 +198,41 @@ func translate(v config.Values) (*translated, []*config.Error) {
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	parsed, errs := settings.Parse(raw)
+	parsed, errs := settings.Parse(ofSink(v))
 	if len(errs) == 0 {
 		errs = crossRules(parsed)
 	}
-	return &translated{parsed, warehouse.Options{Output: out}}, errs
+	return &translated{parsed, warehouse.Options{Output: out}}, ofAiven(v, errs)
+}
+
+// ofSink are the settings of Sink that stand for Aiven's.
+func ofSink(v config.Values) map[string]string {
+	raw := map[string]string{"aws.access.key.id": either(v, aivenID, aivenIDOld), "aws.secret.access.key": either(v, aivenSecret, aivenSecretOld).Reveal(),
+		"s3.bucket.name": either(v, aivenBucket, aivenBucketOld), "s3.region": cmp.Or(either(v, aivenRegion, aivenRegionOld), "us-east-1"), "store.url": either(v, aivenEndpoint, aivenEndpointOld),
+		"s3.part.size": strconv.FormatInt(aivenPart.Get(v), 10), "s3.ssea.name": aivenSSE.Get(v), "s3.retry.backoff.ms": strconv.FormatInt(aivenDelay.Get(v).Milliseconds(), 10),
+		"s3.part.retries": strconv.Itoa(int(aivenRetries.Get(v))), "format.class": "JsonFormat", "flush.size": strconv.Itoa(cmp.Or(int(aivenMax.Get(v)), math.MaxInt32))}
+	if role := aivenRole.Get(v); role != "" {
+		raw["s3.credentials.provider.class"], raw[roleARN.Name] = assumeRole, role
+		raw[roleSession.Name], raw[roleExternal.Name], raw[stsEndpoint.Name] = aivenSession.Get(v), aivenExternal.Get(v), aivenSTS.Get(v)
+	}
+	maps.DeleteFunc(raw, func(_, text string) bool { return text == "" })
+	return raw
+}
+
+// aivenNames are Aiven's names of the keys of ofSink that have others there.
+var aivenNames = map[string]string{bucketName.Name: aivenBucket.Name, region.Name: aivenRegion.Name, storeURL.Name: aivenEndpoint.Name, partSize.Name: aivenPart.Name, sse.Name: aivenSSE.Name,
+	retryBackoff.Name: aivenDelay.Name, partRetries.Name: aivenRetries.Name, credentialsClass.Name: aivenRole.Name, roleARN.Name: aivenRole.Name, roleSession.Name: aivenSession.Name,
+	roleExternal.Name: aivenExternal.Name, stsEndpoint.Name: aivenSTS.Name, "format.class": aivenType.Name, "flush.size": aivenMax.Name}
+
+// ofAiven puts errors about Sink's keys under Aiven's: under the old names where those are given.
+func ofAiven(v config.Values, errs []*config.Error) []*config.Error {
+	for _, e := range errs {
+		e.Key = cmp.Or(aivenNames[e.Key], e.Key)
+		if old := aivenOld[e.Key]; v.Given(old) {
+			e.Key = old
+		}
+	}
+	return errs
 }
 
 // output is what files are.
@@ -258,14 +294,8 @@ func (s *aivenSink) Tasks(_ context.Context, max int) ([]map[string]string, erro
 // Validate implements connectors.Validator: do the keys fit together, is the bucket there, may it be looked at?
 func (s *aivenSink) Validate(ctx context.Context) []*config.Error {
 	t, errs := translate(s.v)
-	if len(errs) == 0 {
-		errs = (&sink{s.cc, t.v}).Validate(ctx)
+	if len(errs) > 0 {
+		return errs
 	}
-	for _, e := range errs {
-		e.Key = cmp.Or(aivenNames[e.Key], e.Key)
-	}
-	return errs
+	return ofAiven(s.v, (&sink{s.cc, t.v}).Validate(ctx))
 }
-
-// aivenNames are Aiven's names of the keys that validate may find wrong.
-var aivenNames = map[string]string{"s3.bucket.name": aivenBucket.Name, "s3.region": aivenRegion.Name, "store.url": aivenEndpoint.Name}

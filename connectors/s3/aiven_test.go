@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
 	"millrace/schema"
+	"millrace/schema/config"
 )
 
 func aivenConf(s *peers.S3Server, folder string, pairs ...string) map[string]string {
@@ -157,22 +159,84 @@ func TestAivenSettingsThatDoNotFit(t *testing.T) {
 		{[]string{"format.output.envelope", "false", "format.output.fields", "key"}, "format.output.envelope", "one field value"},
 		{[]string{"aws.s3.bucket.name", "-"}, "aws.s3.bucket.name", "needed"},
 		{[]string{"aws.secret.access.key", "-"}, "aws.secret.access.key", ""},
+		{[]string{"aws.secret.access.key", "-", "aws.access.key.id", "-", "aws_access_key_id", "a"}, "aws.secret.access.key", "set both or neither"},
+		{[]string{"aws.secret.access.key", "-", "aws.access.key.id", "-", "aws_secret_access_key", "s"}, "aws.access.key.id", "set both or neither"},
+		{[]string{"aws.secret.access.key", "-", "aws_access_key_id", "", "aws.access.key.id", "-", "aws_secret_access_key", "s"}, "aws_access_key_id", "set both or neither"},
 		{[]string{"file.name.timestamp.timezone", "Mars"}, "file.name.timestamp.timezone", "zone"},
 	} {
 		m := aivenConf(&peers.S3Server{URL: "http://127.0.0.1:1", AccessKey: "a", SecretKey: "s", Region: "r", Bucket: "b"}, "f", c.pairs...)
-		v, errs := aivenSettings.Parse(m)
-		if len(errs) == 0 {
-			sink, err := Aiven.New(connectors.Context{}, v)
-			if err != nil {
-				t.Fatal(err)
-			}
-			errs = sink.(connectors.Checker).Check()
-		}
+		errs := aivenErrors(t, m)
 		switch {
 		case c.key == "" && len(errs) > 0:
 			t.Errorf("%v", errs)
 		case c.key != "" && (len(errs) == 0 || errs[0].Key != c.key || !strings.Contains(errs[0].Error(), c.want)):
 			t.Errorf("%v: %v", c.pairs, errs)
 		}
+	}
+}
+
+// aivenErrors is what is wrong with settings.
+func aivenErrors(t *testing.T, conf map[string]string) []*config.Error {
+	t.Helper()
+	v, errs := aivenSettings.Parse(conf)
+	if len(errs) > 0 {
+		return errs
+	}
+	sink, err := Aiven.New(connectors.Context{}, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sink.(connectors.Checker).Check()
+}
+
+func TestASettingUnderBothOfItsNames(t *testing.T) {
+	good := map[string]string{"aws.access.key.id": "a", "aws.secret.access.key": "verysecret", "aws.s3.bucket.name": "b", "aws.s3.region": "r", "aws.s3.endpoint": "http://127.0.0.1:1", "aws.s3.prefix": "p",
+		"file.compression.type": "none", "file.name.timestamp.timezone": "UTC", "file.name.timestamp.source": "event", "format.output.fields": "value"}
+	if errs := aivenErrors(t, good); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	if len(good) != len(aivenOld) {
+		t.Fatalf("%d keys have an old name, and %d are tried", len(aivenOld), len(good))
+	}
+	for key, text := range good {
+		old := aivenOld[key]
+		both := maps.Clone(good)
+		both[old] = text
+		errs := aivenErrors(t, both)
+		if len(errs) != 1 || errs[0].Key != old || !strings.Contains(errs[0].Error(), key+", its new name, is given, too; remove this one") || strings.Contains(errs[0].Error(), "verysecret") {
+			t.Errorf("%s and %s: %v", key, old, errs)
+		}
+		v, _ := aivenSettings.Parse(both)
+		if _, err := Aiven.NewTask(connectors.Context{}, v); err == nil || !strings.Contains(err.Error(), old) {
+			t.Errorf("%s and %s: a task is made: %v", key, old, err)
+		}
+	}
+}
+
+// Whatever Sink finds wrong with what it is given stands under a key that this connector has, and that was given where it could be.
+func TestErrorsStandUnderAivensKeys(t *testing.T) {
+	given := aivenConf(&peers.S3Server{URL: "http://127.0.0.1:1", AccessKey: "a", SecretKey: "s", Region: "r"}, "f", "aws_s3_bucket", "b", "aws.s3.sse.algorithm", "AES256", "aws.sts.role.arn", "arn",
+		"aws.sts.role.session.name", "n", "aws.sts.role.external.id", "x", "aws.sts.config.endpoint", "http://127.0.0.1:1", "file.max.records", "5")
+	delete(given, "aws.s3.bucket.name")
+	v, errs := aivenSettings.Parse(given)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	raw := ofSink(v)
+	for name := range aivenNames {
+		if raw[name] == "" {
+			t.Errorf("%s is never set", name)
+		}
+	}
+	for name := range raw {
+		got := ofAiven(v, []*config.Error{{Key: name}})[0].Key
+		if _, there := aivenSettings.Info(got); !there || name == "s3.bucket.name" && got != "aws_s3_bucket" {
+			t.Errorf("what is wrong with %s stands under %s", name, got)
+		}
+	}
+	v, _ = aivenSettings.Parse(aivenConf(&peers.S3Server{AccessKey: "a", SecretKey: "s", Region: "r", Bucket: "b"}, "f", "aws.s3.endpoint", "-", "aws_s3_endpoint", "http://127.0.0.1:1"))
+	errs = (&aivenSink{connectors.Context{Log: slog.New(slog.DiscardHandler)}, v}).Validate(t.Context())
+	if len(errs) != 1 || errs[0].Key != "aws_s3_endpoint" {
+		t.Errorf("%v", errs)
 	}
 }
