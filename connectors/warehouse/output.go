@@ -60,7 +60,7 @@ func (o *Output) view(v config.Values) (*view, *config.Error) {
 		} else {
 			out.format = &container{rows, "null"}
 		}
-		out.of = (&envelope{o: o}).of
+		out.of = newStructFields(o, int(cacheSize.Get(v))).of
 	}
 	if o.Pack != "none" && o.Type != "parquet" {
 		out.format = &packed{out.format, packers[o.Pack], ""}
@@ -204,17 +204,24 @@ func (j *jsonFields) headers(b []byte, r *schema.Record) ([]byte, error) {
 	return append(b, ']'), nil
 }
 
-// envelope takes records as structs of their fields.
-type envelope struct {
+// structFields takes records as structs of their fields.
+type structFields struct {
 	o     *Output
-	key   *schema.Schema // of the last record
-	value *schema.Schema
-	outer *schema.Schema
+	outer schema.Cache[*schema.Cache[*schema.Schema]] // by the value's schema, and then by the key's
+}
+
+// maxKeySchemas bounds the schemas of keys beside one schema of values: a topic has few.
+const maxKeySchemas = 10
+
+func newStructFields(o *Output, limit int) *structFields {
+	e := &structFields{o: o}
+	e.outer.Limit = limit
+	return e
 }
 
 var textsByName = schema.MapOf(schema.StringSchema, schema.New(schema.String).Optional().Build()).Build()
 
-func (e *envelope) of(r *schema.Record) (*schema.Schema, schema.Value, error) {
+func (e *structFields) of(r *schema.Record) (*schema.Schema, schema.Value, error) {
 	if e.o.Bare && r.Value.Kind() == schema.Struct {
 		return r.Value.Schema(), r.Value, nil
 	}
@@ -250,17 +257,25 @@ func (e *envelope) of(r *schema.Record) (*schema.Schema, schema.Value, error) {
 	return s, schema.StructValue(s, values), nil
 }
 
-func (e *envelope) schema(r *schema.Record) (*schema.Schema, error) {
+// schema is the schema of a record's envelope.
+func (e *structFields) schema(r *schema.Record) (*schema.Schema, error) {
 	value := schemaOf(r)
-	if e.outer != nil && e.key == r.KeySchema && e.value == value {
-		return e.outer, nil
+	byKey, err := e.outer.Get(value, func(*schema.Schema) (*schema.Cache[*schema.Schema], error) {
+		return &schema.Cache[*schema.Schema]{Limit: maxKeySchemas}, nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return byKey.Get(r.KeySchema, func(key *schema.Schema) (*schema.Schema, error) { return e.build(key, value) })
+}
+
+func (e *structFields) build(key, value *schema.Schema) (*schema.Schema, error) {
 	b := schema.NewStruct("io.aiven." + e.o.Type + ".output.schema.connector_records")
 	for _, field := range e.o.Fields {
 		s := textsByName
 		switch field {
 		case "key":
-			s = r.KeySchema
+			s = key
 		case "value":
 			s = value
 		case "offset":
@@ -273,12 +288,7 @@ func (e *envelope) schema(r *schema.Record) (*schema.Schema, error) {
 		}
 		b.Field(field, s)
 	}
-	outer, err := b.TryBuild()
-	if err != nil {
-		return nil, err
-	}
-	e.key, e.value, e.outer = r.KeySchema, value, outer
-	return outer, nil
+	return b.TryBuild()
 }
 
 // jsonArray is lines of JSON as one list.
