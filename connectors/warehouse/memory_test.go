@@ -2,20 +2,25 @@ package warehouse
 
 import (
 	"fmt"
+	"io"
 	goruntime "runtime"
 	"strings"
 	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress"
 
 	"millrace/connectors/connectortest"
 	"millrace/schema"
 )
 
-// heap is what is alive, in MiB.
-func heap() uint64 {
+// heap is what is alive, in MiB. What lies in a sync.Pool lives through one collection.
+func heap() int64 {
+	goruntime.GC()
 	goruntime.GC()
 	var m goruntime.MemStats
 	goruntime.ReadMemStats(&m)
-	return m.HeapAlloc >> 20
+	return int64(m.HeapAlloc >> 20)
 }
 
 // 5,000 open files take a block of memory each, whatever they hold; the rest lies on disk.
@@ -46,4 +51,75 @@ func TestManyOpenFiles(t *testing.T) {
 		t.Logf("%d open files take %d MiB, %d MiB are on disk", folders, took, task.spool.used()>>20)
 	}
 	run.Close(true, topic)
+}
+
+// peak is Snappy, and notes how much is alive while pages are compressed.
+type peak struct {
+	compress.Codec
+	pages int
+	heap  int64
+}
+
+func (p *peak) Encode(dst, src []byte) ([]byte, error) {
+	if p.pages%250 == 0 {
+		p.heap = max(p.heap, heap())
+	}
+	p.pages++
+	return p.Codec.Encode(dst, src)
+}
+
+// What a Parquet file takes while it is made does not grow with its columns without bound.
+func TestParquetFilesOfManyColumns(t *testing.T) {
+	for _, c := range []struct {
+		name          string // figures on the machine where this was written: 63 and 143
+		field         *schema.Schema
+		columns, rows int
+		most          int64 // MiB
+	}{
+		{"the most columns, hardly a row", schema.Int64Schema, maxColumns, 2, 190},
+		{"a thousand columns that all leave their dictionaries", schema.OptionalString, 1000, 1000, 430},
+	} {
+		b := schema.NewStruct("wide")
+		values := make([]schema.Value, c.columns)
+		for i := range c.columns {
+			b.Field(fmt.Sprintf("c%d", i), c.field)
+		}
+		s := b.Build()
+		codec := &peak{Codec: &parquet.Snappy}
+		f := &parquetFiles{avroRows: avroRows{name: "ParquetFormat", fits: fitsParquet}, codec: parquetCodec{codec: codec}, groupBytes: rowGroupBytes}
+		file := &body{content: content{s: &spool{}}, schema: s}
+		var row []byte
+		for o := range c.rows {
+			for i := range values {
+				if values[i] = schema.Int64Value(int64(o)); c.field.Kind() == schema.String {
+					values[i] = schema.StringValue(fmt.Sprintf("text %05d", o))
+				}
+			}
+			var err error
+			if row, err = f.append(row[:0], s, schema.StructValue(s, values)); err != nil {
+				t.Fatal(err)
+			}
+			if err := file.add(row, int64(o)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := heap()
+		if err := f.finish(file)(io.Discard); err != nil {
+			t.Fatal(err)
+		}
+		if took := codec.heap - before; took > c.most {
+			t.Errorf("%s: a file takes %d MiB", c.name, took)
+		} else {
+			t.Logf("%s: a file of %d pages takes %d MiB", c.name, codec.pages, took)
+		}
+		file.s.close()
+	}
+}
+
+func TestPagesOfManyColumnsAreSmall(t *testing.T) {
+	for columns, want := range map[int]int{1: 64 << 10, 64: 64 << 10, 1000: 4194, maxColumns: 1048} {
+		if got := pageSize(columns); got != want {
+			t.Errorf("pages of %d columns hold %d bytes, want %d", columns, got, want)
+		}
+	}
 }

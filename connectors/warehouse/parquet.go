@@ -17,10 +17,10 @@ const (
 	// rowGroupBytes is about what a row group holds as Avro, before it is encoded. It bounds what one file takes in memory while it is
 	// made; readers like row groups large.
 	rowGroupBytes = 32 << 20
-	// pageBytes is about what a page holds, as in Confluent's sink. Each column has buffers of this size.
+	// pageBytes is about what a page holds, as in Confluent's sink, and what a dictionary may: one that is larger saves nothing.
 	pageBytes = 64 << 10
-	// dictionaryBytes is when a column goes on without its dictionary: one that large saves nothing.
-	dictionaryBytes = 64 << 10
+	// allPages bounds the pages of all columns together; see pageSize.
+	allPages = 4 << 20
 	// longRecord is the size of a record from which on the bounds of a file's texts are left out: they would be as long as the texts.
 	longRecord = 16 << 10
 )
@@ -50,6 +50,10 @@ type parquetFiles struct {
 	groupBytes int64 // see rowGroupBytes
 }
 
+// pageSize is about what a page, and a dictionary, holds in a file of so many columns. While a row group is made each column has buffers
+// of up to ten times that, so that where there are many columns their pages are small.
+func pageSize(columns int) int { return min(pageBytes, allPages/columns) }
+
 func fitsParquet(t *avro.Type) error {
 	_, err := newParquetShape(t, false)
 	return err
@@ -67,8 +71,9 @@ func (f *parquetFiles) finish(o *body) func(io.Writer) error {
 		if err != nil {
 			return err
 		}
+		page := pageSize(shape.shape.to)
 		options := []parquet.WriterOption{parquet.NewSchema(e.avro.Name(), shape.root), parquet.Compression(f.codec.codec), parquet.DataPageVersion(1),
-			parquet.PageBufferSize(pageBytes), parquet.DictionaryMaxBytes(dictionaryBytes), parquet.CreatedBy("millrace", "1", "parquet-go"),
+			parquet.PageBufferSize(page), parquet.DictionaryMaxBytes(int64(page)), parquet.ColumnPageBuffers(parquet.NewChunkBufferPool(page / 2)), parquet.CreatedBy("millrace", "1", "parquet-go"),
 			parquet.KeyValueMetadata("parquet.avro.schema", e.avro.Canonical()), parquet.KeyValueMetadata("writer.model.name", "avro")}
 		for _, path := range shape.loose {
 			options = append(options, parquet.SkipPageBounds(path...))

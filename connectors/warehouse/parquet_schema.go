@@ -33,8 +33,9 @@ type parquetShape struct {
 	loose [][]string
 }
 
-// maxColumns bounds the columns of a file: each of them has buffers.
-const maxColumns = 10_000
+// maxColumns bounds the columns of a file: each of them has buffers. Twice the columns that a table of Postgres may have (before and after
+// in an event) are fewer.
+const maxColumns = 4000
 
 // A shaper makes a parquetShape. oldLists asks for lists of two levels, which is what Confluent's sink writes where no list may hold
 // nulls. noBounds leaves out the bounds of all texts and bytes.
@@ -238,7 +239,7 @@ func (s *shaper) leaf(sh *shape, t *avro.Type) (parquet.Node, error) {
 	case t.Logical.Name == "decimal", bytes && s.noBounds:
 		s.loose = append(s.loose, slices.Clone(s.path))
 		return parquet.Encoded(parquet.Leaf(newLooseType(typ, t.Logical.Name == "decimal")), &parquet.Plain), nil
-	case typ.Kind() == parquet.Boolean:
+	case typ.Kind() == parquet.Boolean, typ.Kind() == parquet.FixedLenByteArray: // have no dictionaries in Confluent's files, either
 		return parquet.Encoded(node, &parquet.Plain), nil
 	}
 	return parquet.Encoded(node, &parquet.RLEDictionary), nil
