@@ -101,8 +101,12 @@ func fillSales(ctx context.Context, m *drive.Millrace) error {
 	}
 	defer resp.Body.Close()
 	var made struct{ ID uint32 }
-	if err := json.NewDecoder(resp.Body).Decode(&made); err != nil || resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("register the schema: status %d, %w", resp.StatusCode, err)
+	if resp.StatusCode != http.StatusOK {
+		said, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return fmt.Errorf("register the schema: status %d: %s", resp.StatusCode, said)
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&made); err != nil {
+		return fmt.Errorf("register the schema: read the answer: %w", err)
 	}
 	if err := makeTopic(ctx, m.Kafka, "sales", 1, nil); err != nil {
 		return err
