@@ -73,7 +73,7 @@ var (
 	objectClass = config.Key[string]{Name: "s3.storage.class", EmptyDefault: true, Importance: config.Low, Group: groupS3, Check: func(s string) error { _, err := objectClassOf(s); return err },
 		Doc: "Storage class of objects, such as STANDARD_IA or INTELLIGENT_TIERING; empty leaves it to the bucket. A key of Millrace's own."}
 	compression = config.Key[string]{Name: "s3.compression.type", Default: "none", Importance: config.Low, Group: groupS3, Check: config.OneOf("none", "gzip"),
-		Doc: "Whether objects of JsonFormat and ByteArrayFormat are compressed with gzip."}
+		Doc: "Whether objects of JsonFormat, StringFormat and ByteArrayFormat are compressed with gzip."}
 	compressionLevel = config.Key[int32]{Name: "s3.compression.level", Default: -1, Importance: config.Low, Group: groupS3, Check: config.Between[int32](-1, 9),
 		Doc: "Level of gzip, 1 to 9; -1 is its default."}
 	tagging = config.Key[bool]{Name: "s3.object.tagging", Importance: config.Low, Group: groupS3,

@@ -150,6 +150,9 @@ func TestTextFiles(t *testing.T) {
 		}
 		return out
 	}
+	says := func(o int64, text string) schema.Record {
+		return connectortest.At(schema.Record{ValueSchema: schema.StringSchema, Value: schema.StringValue(text)}, topic, o)
+	}
 	for _, c := range []struct {
 		name    string
 		pairs   []string
@@ -160,6 +163,7 @@ func TestTextFiles(t *testing.T) {
 		{"JSON without its schema", []string{"flush.size", "2"}, []schema.Record{row(0, 2), row(1, 1)}, "t+0+0000000000.json", "{\"a\":0,\"b\":\"y\"}\n{\"a\":1}\n"},
 		{"bytes", []string{"format.class", "ByteArrayFormat", "flush.size", "2"}, raw("a", "b\n"), "t+0+0000000000.bin", "a\nb\n\n"},
 		{"bytes with nothing between", []string{"format.class", "ByteArrayFormat", "flush.size", "2", "format.bytearray.separator", "", "format.bytearray.extension", ".dat"}, raw("a", "b"), "t+0+0000000000.dat", "ab"},
+		{"texts", []string{"format.class", "StringFormat", "flush.size", "2"}, []schema.Record{says(0, "a"), says(1, "ü b")}, "t+0+0000000000.txt", "a\nü b\n"},
 		{"another name", []string{"filename.offset.zero.pad.width", "3", "file.delim", "_", "topics.dir", ""}, []schema.Record{row(7, 1)}, "t_0_007.json", "{\"a\":7}\n"},
 	} {
 		f := newFolders()
