@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -19,6 +18,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"millrace/deploy/peers/run"
 )
 
 // built is where the binary was built; "" where no test has wanted one.
@@ -87,23 +88,26 @@ type runs struct {
 	env  []string
 }
 
-// newRuns prepares a worker in a folder of its own, on ports that stay free between
-// its runs as far as the system allows.
+// newRuns prepares a worker in a folder of its own, on ports of its own.
 func newRuns(t testing.TB, args ...string) *runs {
 	t.Helper()
 	dir := t.TempDir()
 	return &runs{dir: dir, args: append([]string{"standalone", "--data", filepath.Join(dir, "data"), "--rest", freeAddr(t), "--kafka", freeAddr(t), "--registry", "127.0.0.1:0"}, args...)}
 }
 
-// freeAddr is an address of this machine with a port that nobody uses now.
+// freeAddr is an address of this machine whose port is the test's, between the runs of a worker, too: the system gives it to no connection.
 func freeAddr(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	p, err := run.TakePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Cleanup(func() {
+		if err := p.Release(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p.Addr()
 }
 
 var readyLine = regexp.MustCompile(`msg=ready .*rest=(http://\S+) kafka=(\S+)`)
