@@ -15,7 +15,7 @@ import (
 )
 
 // A process is one server. The kernel sends it dying when the thread that started it ends, and that thread is kept
-// for the server's lifetime, so it ends only with this process, however that comes to its end.
+// for the server's lifetime and behind it, so it ends only with this process, however that comes to its end.
 type process struct {
 	cmd  *exec.Cmd
 	log  string
@@ -42,7 +42,8 @@ func spawn(cmd *exec.Cmd, log string, dying syscall.Signal) (*process, error) {
 	p := &process{cmd: cmd, log: log, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		goruntime.LockOSThread() // never unlocked: the thread ends with this goroutine, after the server
+		goruntime.LockOSThread()
+		defer goruntime.UnlockOSThread() // else the thread would end here, and with it whatever others have started on it before
 		err := cmd.Start()
 		started <- err
 		if err != nil {
