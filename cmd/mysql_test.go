@@ -121,9 +121,6 @@ func (l *myLoad) transaction() error {
 // stream, while the table's columns are renamed, moved and given other types: a reader of committed records must see every
 // change exactly once, in order, with the columns that the table had then.
 func TestKillsOfMySQLAndWorkerLoseAndRepeatNothing(t *testing.T) {
-	if !trial.Soak() {
-		t.Skip("kills a server and a worker for minutes: run it with MILLRACE_SOAK=1")
-	}
 	server := peers.MySQLOwn(t, peers.MySQLOptions{})
 	peers.Kcat(t)
 	seed := trial.Seed(t)
@@ -142,7 +139,10 @@ func TestKillsOfMySQLAndWorkerLoseAndRepeatNothing(t *testing.T) {
 	r := newRuns(t, "--config", "offset.flush.interval.ms=100")
 	k := &myKills{t: t, server: server, db: db, load: l, r: r, p: r.start(t), times: map[string]int{}}
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	const each = 75 // kills of each kind
+	each := trial.Effort(3) // kills of each kind
+	if trial.Soak() {
+		each = 75
+	}
 
 	for i := range 2*each + 1 {
 		free := rows
