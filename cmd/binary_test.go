@@ -327,6 +327,11 @@ func (p *process) until(what string, limit time.Duration, ok func() (bool, strin
 			return
 		}
 		if time.Now().After(deadline) {
+			select {
+			case <-p.exited:
+				saw += fmt.Sprintf("; the worker has ended: %v", p.exitError)
+			default:
+			}
 			p.t.Fatalf("not so after %v: %s; last seen: %s\n%s", limit, what, saw, p.log)
 		}
 		time.Sleep(30 * time.Millisecond)
