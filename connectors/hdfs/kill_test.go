@@ -16,14 +16,11 @@ import (
 	"millrace/schema"
 )
 
+// killEnv holds the address and the folder of /tmp of a process that is killed.
 const killEnv = "MILLRACE_TEST_HDFS_KILL"
 
-// TestKillChild is the process that is killed: a task that writes without end to the address and the folder of /tmp that killEnv names.
-func TestKillChild(t *testing.T) {
-	address, folder, ok := strings.Cut(os.Getenv(killEnv), " ")
-	if !ok {
-		t.Skip("it is started by TestAProcessIsKilled")
-	}
+// victim is the process that is killed: a task that writes without end.
+func victim(t *testing.T, address, folder string) {
 	run := opened(t, conf(address, folder, threeFolders...))
 	for at := run.Start[topic]; ; at += 12 {
 		var batch []schema.Record
@@ -52,6 +49,9 @@ func opened(t *testing.T, settings map[string]string) *connectortest.SinkRun {
 
 // A process that has the partition is killed at a call of each kind, early and late in what a file goes through, and another follows.
 func TestAProcessIsKilled(t *testing.T) {
+	if address, folder, ok := strings.Cut(os.Getenv(killEnv), " "); ok {
+		victim(t, address, folder)
+	}
 	s := peers.HDFS(t)
 	cl, folder := look(t, s.NameNodes[0]), peers.Unique(t, "kill")
 	methods := []string{"mkdirs", "create", "addBlock", "updateBlockForPipeline", "complete", "rename2", "getFileInfo"}
@@ -60,7 +60,7 @@ func TestAProcessIsKilled(t *testing.T) {
 	for round := range rounds {
 		for _, method := range methods {
 			w := newWay(t, s.NameNodes[0])
-			cmd := exec.Command(os.Args[0], "-test.run=^TestKillChild$", "-test.timeout=2m")
+			cmd := exec.Command(os.Args[0], "-test.run=^TestAProcessIsKilled$", "-test.timeout=2m")
 			cmd.Env = append(os.Environ(), killEnv+"="+w.addr+" "+folder)
 			var out strings.Builder
 			cmd.Stdout, cmd.Stderr = &out, &out

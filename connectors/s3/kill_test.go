@@ -25,6 +25,7 @@ import (
 
 // Kills of the process that writes, at every step of an object's life.
 
+// killEnv holds the plan of a process that is killed, as JSON.
 const killEnv = "MILLRACE_TEST_S3_KILL"
 
 // killPlan is what a child is told.
@@ -45,12 +46,8 @@ func killRecord(p int32, o int64) schema.Record {
 	return connectortest.At(schema.Record{Value: v}, connectors.TopicPartition{Topic: "t", Partition: p}, o)
 }
 
-// TestKillChild is the process that is killed. It says on its standard output what its group has committed.
-func TestKillChild(t *testing.T) {
-	text := os.Getenv(killEnv)
-	if text == "" {
-		t.Skip("it is started by TestKillsWhileObjectsAreWritten")
-	}
+// victim is the process that is killed. It says on its standard output what its group has committed.
+func victim(t *testing.T, text string) {
 	var plan killPlan
 	if err := json.Unmarshal([]byte(text), &plan); err != nil {
 		t.Fatal(err)
@@ -117,6 +114,10 @@ for p in (0, 1):
 `
 
 func TestKillsWhileObjectsAreWritten(t *testing.T) {
+	if text := os.Getenv(killEnv); text != "" {
+		victim(t, text)
+		return
+	}
 	server, python := peers.S3(t), peers.PythonClients(t)
 	f := front(t, server)
 	folder := peers.Unique(t, "kills")
@@ -197,7 +198,7 @@ func childUntil(t *testing.T, plan killPlan, kill <-chan struct{}, dead chan<- s
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestKillChild$", "-test.count", "1")
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestKillsWhileObjectsAreWritten$", "-test.count", "1")
 	cmd.Env = append(os.Environ(), killEnv+"="+string(text))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
