@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"millrace/log"
-	"millrace/runtime"
 	"millrace/schema/plugin"
 )
 
@@ -54,17 +52,11 @@ const checkLimit = 30 * time.Second
 
 // check reads the settings and asks the cluster for its id.
 func (p *process) check(ctx context.Context) (err error) {
-	p.lg, p.levels = newLogger(os.Stderr)
-	plugins, err := runtime.NewPlugins(p.plugins...)
-	if err != nil {
+	w := parts{}
+	if err := p.configure(ctx, &w); err != nil {
 		return err
 	}
-	loaded, _, err := p.load(ctx, plugins)
-	if err != nil {
-		return err
-	}
-	worker := loaded.Worker
-	p.lg = loaded.Secrets.Logger(p.lg)
+	worker := w.loaded.Worker
 	for _, n := range worker.Notices {
 		fmt.Fprintln(p.out, n)
 	}

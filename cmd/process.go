@@ -100,14 +100,9 @@ func (p *process) run(ctx context.Context) (err error) {
 	ctx, w.unsignal = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer w.unsignal()
 	defer guardMemory(ctx)()
-	p.lg, p.levels = newLogger(os.Stderr)
-	if w.plugins, err = runtime.NewPlugins(p.plugins...); err != nil {
+	if err := p.configure(ctx, &w); err != nil {
 		return err
 	}
-	if w.loaded, w.files, err = p.load(ctx, w.plugins); err != nil {
-		return err
-	}
-	p.lg = w.loaded.Secrets.Logger(p.lg)
 	w.isNew = !exists(filepath.Join(p.data, "log"))
 	if w.api, err = rest.Listen(w.loaded.Worker.REST, p.lg); err != nil {
 		return err
@@ -129,6 +124,19 @@ func (p *process) run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, w.log.Close(context.WithoutCancel(ctx))) }()
 	return p.serve(ctx, w)
+}
+
+// configure reads the settings, and makes the logger that hides their secrets.
+func (p *process) configure(ctx context.Context, w *parts) (err error) {
+	p.lg, p.levels = newLogger(os.Stderr)
+	if w.plugins, err = runtime.NewPlugins(p.plugins...); err != nil {
+		return err
+	}
+	if w.loaded, w.files, err = p.load(ctx, w.plugins); err != nil {
+		return err
+	}
+	p.lg = w.loaded.Secrets.Logger(p.lg)
+	return nil
 }
 
 // serve opens the registry and the herder on the log, and serves them.
