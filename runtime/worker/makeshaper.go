@@ -38,25 +38,27 @@ func (w *Worker) shaper(v config.Values, conf map[string]string, op *tolerance.O
 		}
 		return p, raw, nil
 	}
-	key, raw, err := find("key", settings.KeyConverter, w.cfg.Worker.KeyConverter)
-	if err != nil {
-		return nil, err
-	}
 	env := converters.Env{Registry: w.cfg.Registry}
 	if w.cfg.Files != nil {
 		env.Check = w.cfg.Files.Check
 	}
-	sh.keyClass = settings.ClassOf(key.Info)
-	if sh.key, errs = key.MakeIn(env, raw, true); len(errs) > 0 {
-		return nil, fmt.Errorf("key.converter: %w", wrong(errs))
+	half := func(name string, own config.Key[config.Class], standard string) (class string, c converters.Converter, err error) {
+		p, raw, err := find(name, own, standard)
+		if err != nil {
+			return "", nil, err
+		}
+		c, errs := p.MakeIn(env, raw, name == "key")
+		if len(errs) > 0 {
+			return "", nil, fmt.Errorf("%s.converter: %w", name, wrong(errs))
+		}
+		return settings.ClassOf(p.Info), c, nil
 	}
-	value, raw, err := find("value", settings.ValueConverter, w.cfg.Worker.ValueConverter)
-	if err != nil {
+	var err error
+	if sh.keyClass, sh.key, err = half("key", settings.KeyConverter, w.cfg.Worker.KeyConverter); err != nil {
 		return nil, err
 	}
-	sh.valueClass = settings.ClassOf(value.Info)
-	if sh.value, errs = value.MakeIn(env, raw, false); len(errs) > 0 {
-		return nil, fmt.Errorf("value.converter: %w", wrong(errs))
+	if sh.valueClass, sh.value, err = half("value", settings.ValueConverter, w.cfg.Worker.ValueConverter); err != nil {
+		return nil, err
 	}
 	header, raw, err := find("header", settings.HeaderConverter, w.cfg.Worker.HeaderConverter)
 	if err != nil {
