@@ -269,10 +269,15 @@ func (r *reader) room(ctx context.Context, size int) error {
 			return err
 		}
 	}
+	r.lingers()
+	return nil
+}
+
+// lingers says when the batch, which is not empty any more, goes at the latest.
+func (r *reader) lingers() {
 	if r.flushAt.IsZero() {
 		r.flushAt = time.Now().Add(linger)
 	}
-	return nil
 }
 
 // flush puts the batch in the making and the position into the queue. A queue that is

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"millrace/connectors"
 	"millrace/connectors/cdc"
@@ -205,9 +204,7 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, start 
 			return err
 		}
 	}
-	if r.flushAt.IsZero() {
-		r.flushAt = time.Now().Add(linger)
-	}
+	r.lingers()
 	ch := cdc.Change{Table: &t.Table, Before: before, After: after, Source: r.block.at(&r.build.Arena, t.dbValue, t.name, start, i), At: r.clock.Moment(), TxID: r.txID}
 	switch {
 	case e.before == nil:
