@@ -318,21 +318,32 @@ func (p *process) running(name string, tasks int) {
 	})
 }
 
-// until waits for a condition, which says what it saw.
+// until waits for something about the worker; where it does not come, the worker's log is told.
 func (p *process) until(what string, limit time.Duration, ok func() (bool, string)) {
 	p.t.Helper()
+	eventually(p.t, what, limit, ok, p)
+}
+
+// String is the worker's log, and whether it has ended.
+func (p *process) String() string {
+	select {
+	case <-p.exited:
+		return fmt.Sprintf("%s\nthe worker has ended: %v", p.log, p.exitError)
+	default:
+		return p.log.String()
+	}
+}
+
+// eventually waits until ok; the text is what it saw. Where it does not come true, the test ends and tells more.
+func eventually(t testing.TB, what string, limit time.Duration, ok func() (bool, string), more ...any) {
+	t.Helper()
 	for deadline := time.Now().Add(limit); ; {
 		is, saw := ok()
 		if is {
 			return
 		}
 		if time.Now().After(deadline) {
-			select {
-			case <-p.exited:
-				saw += fmt.Sprintf("; the worker has ended: %v", p.exitError)
-			default:
-			}
-			p.t.Fatalf("not so after %v: %s; last seen: %s\n%s", limit, what, saw, p.log)
+			t.Fatalf("not so after %v: %s; last seen: %s\n%s", limit, what, saw, fmt.Sprint(more...))
 		}
 		time.Sleep(30 * time.Millisecond)
 	}

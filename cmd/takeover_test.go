@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,19 +69,11 @@ func (a restAPI) must(method, path string, body any) string {
 func (a restAPI) stop(name string) string {
 	a.t.Helper()
 	a.must(http.MethodPut, "/connectors/"+name+"/stop", nil)
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		var s struct {
-			Connector struct{ State string }
-			Tasks     []struct{ State string }
-		}
-		text := a.must(http.MethodGet, "/connectors/"+name+"/status", nil)
-		if err := json.Unmarshal([]byte(text), &s); err == nil && s.Connector.State == "STOPPED" && len(s.Tasks) == 0 {
-			return a.must(http.MethodGet, "/connectors/"+name+"/offsets", nil)
-		}
-		if time.Now().After(until) {
-			a.t.Fatalf("%s does not stop: %s", name, text)
-		}
-	}
+	eventually(a.t, name+" is stopped", 2*time.Minute, func() (bool, string) {
+		now := a.states()[name]
+		return now == "STOPPED []", now
+	})
+	return a.must(http.MethodGet, "/connectors/"+name+"/offsets", nil)
 }
 
 // handedOver is a table whose changes one connector after the other sends to a topic.
@@ -109,16 +102,10 @@ func (h *handedOver) wait(who string) {
 	h.history[h.marker] = []int{h.marker}
 	want := fmt.Sprintf(`{"id":%d}`, h.marker)
 	h.marker--
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		for _, r := range consume(h.t, h.kafka, h.topic) {
-			if r.Key != nil && *r.Key == want {
-				return
-			}
-		}
-		if time.Now().After(until) {
-			h.t.Fatalf("%s has not sent the marker %s", who, want)
-		}
-	}
+	eventually(h.t, fmt.Sprintf("%s has sent the marker %s", who, want), 2*time.Minute, func() (bool, string) {
+		sent := consume(h.t, h.kafka, h.topic)
+		return slices.ContainsFunc(sent, func(r kcatRecord) bool { return r.Key != nil && *r.Key == want }), fmt.Sprintf("%d records", len(sent))
+	})
 }
 
 // check compares what is in the topic with what was committed.

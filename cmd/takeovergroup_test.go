@@ -43,35 +43,27 @@ func (a restAPI) states() map[string]string {
 
 func (a restAPI) awaitStates(want map[string]string) {
 	a.t.Helper()
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+	eventually(a.t, fmt.Sprintf("connectors are %v", want), 2*time.Minute, func() (bool, string) {
 		got := a.states()
-		if maps.Equal(got, want) {
-			return
-		}
-		if time.Now().After(until) {
-			a.t.Fatalf("connectors are %v, want %v", got, want)
-		}
-	}
+		return maps.Equal(got, want), fmt.Sprint(got)
+	})
 }
 
 // awaitLines waits until a sink's file has all lines that were written to a source's, in order, whatever comes twice.
 func awaitLines(t *testing.T, who, file string, n int) {
 	t.Helper()
-	for until := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		next, got := 0, lines(file)
+	var got []string
+	eventually(t, fmt.Sprintf("all %d lines are in the file behind %s", n, who), 2*time.Minute, func() (bool, string) {
+		next := 0
+		got = lines(file)
 		for _, l := range got {
 			if l == fmt.Sprintf("Struct{line=%d,from=files}", next) {
 				next++
 			}
 		}
-		if next == n {
-			t.Logf("%s: %d lines, %d more than once", who, len(got), len(got)-n)
-			return
-		}
-		if time.Now().After(until) {
-			t.Fatalf("behind %s the file has %d lines, %d of %d in order", who, len(got), next, n)
-		}
-	}
+		return next == n, fmt.Sprintf("%d lines, %d in order", len(got), next)
+	})
+	t.Logf("%s: %d lines, %d more than once", who, len(got), len(got)-n)
 }
 
 // A stopped group of Connect's workers is continued by Millrace with the same file of properties: all connectors go on at their offsets, in
@@ -157,7 +149,7 @@ func TestAGroupOfConnectsIsTakenOverAndHandedBack(t *testing.T) {
 	want = map[string]string{"pg": "RUNNING [RUNNING]", "lines": "PAUSED [PAUSED]", "copy of lines": "RUNNING [RUNNING]", "paused": "RUNNING [RUNNING]", "made": "RUNNING [RUNNING]"}
 	ours.awaitStates(want)
 	for _, topic := range []string{"-made", "-paused"} {
-		p.until("all lines in "+topic, time.Minute, func() (bool, string) {
+		eventually(t, "all lines in "+topic, time.Minute, func() (bool, string) {
 			n := len(consume(t, kafka.Addr, prefix+topic))
 			return n == written, fmt.Sprint(n)
 		})
@@ -174,7 +166,7 @@ func TestAGroupOfConnectsIsTakenOverAndHandedBack(t *testing.T) {
 	h.check("Connect again")
 	awaitLines(t, "Connect again", out, written)
 	for _, topic := range []string{"-made", "-paused"} {
-		p.until("the new lines in "+topic, time.Minute, func() (bool, string) {
+		eventually(t, "the new lines in "+topic, time.Minute, func() (bool, string) {
 			got := consume(t, kafka.Addr, prefix+topic)
 			return len(got) == written && slices.ContainsFunc(got, func(r kcatRecord) bool { return strings.Contains(*r.Payload, fmt.Sprintf(`"line":"%d"`, written-1)) }), fmt.Sprint(len(got))
 		})
