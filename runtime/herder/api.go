@@ -274,7 +274,8 @@ func (h *Herder) RestartTask(ctx context.Context, id runtime.TaskID) error {
 	})
 }
 
-// Restart has every worker restart its parts of a connector.
+// Restart has every worker restart its parts of a connector. This worker's own are no
+// longer shown as running when it returns; others hear of it by the topic.
 func (h *Herder) Restart(ctx context.Context, name string, includeTasks, onlyFailed bool) (runtime.Status, error) {
 	if _, err := h.connector(name); err != nil {
 		return runtime.Status{}, runtime.NotFound("Unknown connector: %s", name)
@@ -306,7 +307,10 @@ func (h *Herder) Restart(ctx context.Context, name string, includeTasks, onlyFai
 		return st, err
 	}
 	defer release()
-	return st, h.configs.PutRestart(ctx, store.Restart{Connector: name, IncludeTasks: includeTasks, OnlyFailed: onlyFailed})
+	if err := h.configs.PutRestart(ctx, store.Restart{Connector: name, IncludeTasks: includeTasks, OnlyFailed: onlyFailed}); err != nil {
+		return st, err
+	}
+	return st, h.peek(ctx, func() {}) // the loop has heard of it once it comes to this
 }
 
 // Validate describes every setting of a configuration and what is wrong with it.

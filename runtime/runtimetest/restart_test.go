@@ -106,6 +106,33 @@ func TestARestartOfFailedTasksLeavesTheOthers(t *testing.T) {
 	AwaitState(t, h1, "c", 0, runtime.Paused)
 }
 
+// Who asked for a restart is never shown the state of before.
+func TestAfterARestartWasAskedForNothingIsShownAsRunning(t *testing.T) {
+	ctx := t.Context()
+	source := NewSource()
+	source.Pause.Store(int64(time.Millisecond))
+	h := Worker(t, logtest.New(t), Plugins(t, source.Plugin("Numbers")))
+	const many = 30
+	name := func(i int) string { return fmt.Sprintf("c%d", i) }
+	for i := range many {
+		Create(t, h, name(i), "connector.class", "Numbers", "topic", "n")
+	}
+	for i := range many {
+		AwaitState(t, h, name(i), 0, runtime.Running)
+	}
+	source.Deaf.Store(true) // or a task would be running again by the time of the question
+	defer source.Deaf.Store(false)
+	for i := range many {
+		if _, err := h.Restart(ctx, name(i), true, false); err != nil {
+			t.Fatal(err)
+		}
+		st, err := h.Status(ctx, name(i))
+		if err != nil || len(st.Tasks) != 1 || st.Tasks[0].State != runtime.Restarting {
+			t.Fatalf("%s after its restart was asked for: %+v, %v", name(i), st, err)
+		}
+	}
+}
+
 // registry is what a converter needs, and which is away for a time.
 type registry struct {
 	away  atomic.Bool
