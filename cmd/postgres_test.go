@@ -349,7 +349,7 @@ func (k *killing) exactlyOnce() {
 // records must see every change exactly once, COPY and inserts of many rows among them,
 // and the search index must equal the table.
 func TestKillsLoseAndRepeatNothing(t *testing.T) {
-	pg, search := peers.Postgres(t), peers.OpenSearch(t)
+	pg, search := peers.Postgres(t), peers.Search(t, "opensearch")
 	peers.Kcat(t)
 	index := strings.ReplaceAll(peers.Unique(t, "kills"), "_", "-")
 	sink := searchSink(search.URL, "shop.public.load")

@@ -148,6 +148,9 @@ func TestAnAPIKeySignsIn(t *testing.T) {
 // A stream's documents are created once: what comes again changes nothing.
 func TestServersDataStream(t *testing.T) {
 	onServers(t, func(t *testing.T, url, topic string) {
+		if strings.Contains(t.Name(), "elasticsearch7") {
+			t.Skip("Elastic publishes no data streams for this peer of Elasticsearch 7")
+		}
 		set := peers.Unique(t, "set")
 		set = strings.ReplaceAll(set, "-", "_")
 		topic = strings.ReplaceAll(topic, "-", "_")

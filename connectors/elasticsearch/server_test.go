@@ -18,12 +18,10 @@ import (
 	"millrace/schema"
 )
 
-// servers are the real ones that every run has.
-var servers = map[string]func(testing.TB) *peers.SearchServer{"OpenSearch": peers.OpenSearch, "Elasticsearch": peers.Elasticsearch}
-
+// onServers tests against each of the real servers that the run has.
 func onServers(t *testing.T, test func(t *testing.T, url, index string)) {
-	for name, start := range servers {
-		t.Run(name, func(t *testing.T) { test(t, start(t).URL, peers.Unique(t, "es")) })
+	for _, name := range peers.SearchNames() {
+		t.Run(name, func(t *testing.T) { test(t, peers.Search(t, name).URL, peers.Unique(t, "es")) })
 	}
 }
 
@@ -203,7 +201,7 @@ func TestServersValidate(t *testing.T) {
 // TestServerInTrouble has a server that refuses bulks while it has more than 200 KiB
 // of them, and then kills it.
 func TestServerInTrouble(t *testing.T) {
-	server := peers.OpenSearchOwn(t, "indexing_pressure.memory.limit: 200kb")
+	server := peers.SearchOwn(t, "opensearch", "indexing_pressure.memory.limit: 200kb")
 	t.Run("it pushes back", func(t *testing.T) { pushedBack(t, server) })
 	t.Run("it is killed and comes back", func(t *testing.T) { killed(t, server) })
 }

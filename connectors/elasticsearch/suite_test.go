@@ -49,9 +49,9 @@ func TestSuiteOnStub(t *testing.T) {
 // TestSuiteOnServers runs the suite against the real servers, and one by one what
 // only they can tell.
 func TestSuiteOnServers(t *testing.T) {
-	for name, start := range map[string]func(testing.TB) *peers.SearchServer{"OpenSearch": peers.OpenSearch, "Elasticsearch": peers.Elasticsearch} {
+	for _, name := range peers.SearchNames() {
 		t.Run(name, func(t *testing.T) {
-			server := start(t)
+			server := peers.Search(t, name)
 			connectortest.Sink(t, connectortest.SinkCase{Plugin: Sink, New: func(tb testing.TB) connectortest.SinkTarget {
 				topic := peers.Unique(tb, "es")
 				return connectortest.SinkTarget{

@@ -187,10 +187,7 @@ func (d *demo) servers(ctx context.Context) error {
 		return run.Postgres(ctx, d.pgDir, run.PostgresOptions{HBA: hba, Durable: true})
 	})
 	es := launch(func() (*run.Server, error) {
-		if d.kind == "elasticsearch" {
-			return run.Elasticsearch(ctx, filepath.Join(d.dir, d.kind), "")
-		}
-		return run.OpenSearch(ctx, filepath.Join(d.dir, d.kind), "")
+		return run.Search(ctx, d.kind, filepath.Join(d.dir, d.kind), "")
 	})
 	a, b := <-pg, <-es
 	for _, s := range []started{a, b} {

@@ -11,7 +11,7 @@
 // Shared servers start with the first test that asks and go when the run ends: under `make test` at once, else when no
 // test process has used them for half a minute. Nothing of what a test makes on one may collide with another test's:
 // take databases from NewDatabase, name roles, topics, groups and indices with Unique, and change no server setting.
-// Servers of a test's own (PostgresOwn, MySQLOwn, MariaDBOwn, KafkaOwn, OpenSearchOwn, ElasticsearchOwn, HDFSOwn) may be stopped, killed, halted and
+// Servers of a test's own (PostgresOwn, MySQLOwn, MariaDBOwn, KafkaOwn, SearchOwn, HDFSOwn) may be stopped, killed, halted and
 // started again; they die with the test process, whatever happens to it.
 //
 // Only _test.go files import this package.

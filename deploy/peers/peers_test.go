@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"testing"
 
+	"millrace/deploy/peers/run"
 	"millrace/deploy/trial"
 )
 
@@ -83,15 +84,12 @@ func TestKafkaTakesARecordAndGivesItBack(t *testing.T) {
 }
 
 func TestSearchServersSayWhatTheyAre(t *testing.T) {
-	for _, row := range []struct {
-		name, version, distribution string
-		start                       func(testing.TB) *SearchServer
-	}{
-		{"OpenSearch", "2.19.6", "opensearch", OpenSearch},
-		{"Elasticsearch", "8.18.4", "", Elasticsearch},
-	} {
-		t.Run(row.name, func(t *testing.T) {
-			s := row.start(t)
+	for _, name := range SearchNames() {
+		t.Run(name, func(t *testing.T) {
+			s, distribution := Search(t, name), ""
+			if strings.HasPrefix(name, "opensearch") {
+				distribution = "opensearch"
+			}
 			var body struct {
 				Version struct{ Number, Distribution string }
 			}
@@ -103,8 +101,8 @@ func TestSearchServersSayWhatTheyAre(t *testing.T) {
 			if err := json.NewDecoder(resp.Body).Decode(&body); err != nil {
 				t.Fatal(err)
 			}
-			if body.Version.Number != row.version || body.Version.Distribution != row.distribution {
-				t.Errorf("got %+v, want %s %s", body.Version, row.version, row.distribution)
+			if body.Version.Number != run.SearchVersions[name] || body.Version.Distribution != distribution {
+				t.Errorf("got %+v, want %s %s", body.Version, run.SearchVersions[name], distribution)
 			}
 		})
 	}
@@ -198,8 +196,8 @@ func TestJavaServersOfATestsOwnKeepTheirDataOverAKill(t *testing.T) {
 	if err != nil || !strings.HasSuffix(string(out), " hello\n") {
 		t.Fatalf("got %q, %v", out, err)
 	}
-	for _, start := range []func(testing.TB, string) *SearchServer{OpenSearchOwn, ElasticsearchOwn} {
-		s := start(t, "indexing_pressure.memory.limit: 2kb")
+	for _, name := range []string{"opensearch", "elasticsearch"} {
+		s := SearchOwn(t, name, "indexing_pressure.memory.limit: 2kb")
 		put := func(body string) int {
 			t.Helper()
 			req, err := http.NewRequestWithContext(ctx, http.MethodPut, s.URL+"/own/_doc/1?refresh=true", strings.NewReader(body))

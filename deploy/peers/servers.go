@@ -2,9 +2,12 @@ package peers
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"testing"
 
 	"millrace/deploy/peers/run"
+	"millrace/deploy/trial"
 )
 
 // A KafkaServer is one node of Apache Kafka 4.4. Topics are made by the first use, with one partition.
@@ -35,31 +38,26 @@ type SearchServer struct {
 	*Control
 }
 
-// OpenSearch is the OpenSearch 2.19 that all tests of the run share.
-func OpenSearch(t testing.TB) *SearchServer {
-	t.Helper()
-	return &SearchServer{URL: "http://" + shared(t, "opensearch")}
+// SearchNames are the search servers that this run tests: of each kind the usual one, and all of run.SearchVersions in a soak.
+func SearchNames() []string {
+	if trial.Soak() {
+		return slices.Sorted(maps.Keys(run.SearchVersions))
+	}
+	return []string{"elasticsearch", "opensearch"}
 }
 
-// Elasticsearch is the Elasticsearch 8.18 that all tests of the run share.
-func Elasticsearch(t testing.TB) *SearchServer {
+// Search is the server of that name in run.SearchVersions that all tests of the run share.
+func Search(t testing.TB, name string) *SearchServer {
 	t.Helper()
-	return &SearchServer{URL: "http://" + shared(t, "elasticsearch")}
+	return &SearchServer{URL: "http://" + shared(t, name)}
 }
 
-// OpenSearchOwn is an OpenSearch for this test alone; settings are further lines of opensearch.yml, e.g.
+// SearchOwn is such a server for this test alone; settings are further lines of its configuration, e.g.
 // "indexing_pressure.memory.limit: 2kb", which makes it refuse larger bulk requests with 429.
-func OpenSearchOwn(t testing.TB, settings string) *SearchServer {
+func SearchOwn(t testing.TB, name, settings string) *SearchServer {
 	t.Helper()
-	c := own(t, "opensearch", func(ctx context.Context, dir string) (*run.Server, error) { return run.OpenSearch(ctx, dir, settings) })
-	return &SearchServer{URL: "http://" + c.server.Addr, Control: c}
-}
-
-// ElasticsearchOwn is an Elasticsearch for this test alone; settings as with OpenSearchOwn.
-func ElasticsearchOwn(t testing.TB, settings string) *SearchServer {
-	t.Helper()
-	c := own(t, "elasticsearch", func(ctx context.Context, dir string) (*run.Server, error) {
-		return run.Elasticsearch(ctx, dir, settings)
+	c := own(t, name, func(ctx context.Context, dir string) (*run.Server, error) {
+		return run.Search(ctx, name, dir, settings)
 	})
 	return &SearchServer{URL: "http://" + c.server.Addr, Control: c}
 }

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -103,8 +104,9 @@ func install(kinds []string) error {
 		kinds = run.Kinds()
 	}
 	for _, k := range kinds {
-		if !slices.Contains(run.Kinds(), k) {
-			return fmt.Errorf("there is no peer %q; there are: %s", k, strings.Join(run.Kinds(), " "))
+		if !slices.Contains(run.Kinds(), k) && run.SearchVersions[k] == "" {
+			return fmt.Errorf("there is no peer %q; there are: %s, and of search servers %s", k, strings.Join(run.Kinds(), " "),
+				strings.Join(slices.Sorted(maps.Keys(run.SearchVersions)), " "))
 		}
 		start := time.Now()
 		if _, err := run.Install(context.Background(), k, os.Stderr); err != nil {

@@ -76,7 +76,7 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "millrace", "peers"), nil
 }
 
-// Kinds are the names that Install knows, in the order in which they are best installed.
+// Kinds are the peers of every run, in the order in which they are best installed. Install also knows those of SearchVersions.
 func Kinds() []string {
 	return []string{"postgres", "postgres18", "mysql", "mariadb", "kcat", "python", "avro", "kafka", "connect", "opensearch", "elasticsearch", "s3", "hdfs"}
 }
@@ -85,10 +85,10 @@ func Kinds() []string {
 // for no password). What it prints on the way goes to progress. It returns the peer's folder, where it has one.
 func Install(ctx context.Context, kind string, progress io.Writer) (string, error) {
 	args := []string{kind + ".sh", "install"}
-	switch kind {
-	case "opensearch", "elasticsearch":
-		args = []string{"search.sh", kind, "install"}
-	case "postgres18":
+	switch {
+	case SearchVersions[kind] != "":
+		args = searchArgs(kind, "install")
+	case kind == "postgres18":
 		args = []string{"postgres.sh", "install", "18"}
 	}
 	cmd, err := script(ctx, args...)

@@ -7,25 +7,31 @@ import (
 	"net/http"
 	"os/exec"
 	"strconv"
+	"strings"
 )
 
-// OpenSearch starts a node of OpenSearch with its data in dir. settings are further lines of its configuration.
-func OpenSearch(ctx context.Context, dir, settings string) (*Server, error) {
-	return search(ctx, "opensearch", dir, settings)
+// SearchVersions are the search servers that there are, by the names of their peers. The names without a number are those that every run has.
+var SearchVersions = map[string]string{
+	"elasticsearch7": "7.17.29", "elasticsearch": "8.18.4", "elasticsearch9": "9.0.4",
+	"opensearch1": "1.3.20", "opensearch": "2.19.6", "opensearch3": "3.9.0",
 }
 
-// Elasticsearch starts a node of Elasticsearch with its data in dir. settings are further lines of its configuration.
-func Elasticsearch(ctx context.Context, dir, settings string) (*Server, error) {
-	return search(ctx, "elasticsearch", dir, settings)
+// searchArgs are the script's arguments for a peer of SearchVersions.
+func searchArgs(name string, more ...string) []string {
+	return append([]string{"search.sh", strings.TrimRight(name, "0123456789"), SearchVersions[name]}, more...)
 }
 
-func search(ctx context.Context, kind, dir, settings string) (*Server, error) {
-	if _, err := Install(ctx, kind, io.Discard); err != nil {
+// Search starts a node of the search server of that name in SearchVersions, with its data in dir. settings are further lines of its configuration.
+func Search(ctx context.Context, name, dir, settings string) (*Server, error) {
+	if SearchVersions[name] == "" {
+		return nil, fmt.Errorf("there is no search server %q", name)
+	}
+	if _, err := Install(ctx, name, io.Discard); err != nil {
 		return nil, err
 	}
-	return newServer(ctx, kind, dir, 2, func(s *Server) error {
+	return newServer(ctx, name, dir, 2, func(s *Server) error {
 		s.command = func() (*exec.Cmd, error) {
-			cmd, err := script(context.Background(), "search.sh", kind, s.Dir, strconv.Itoa(s.Port), strconv.Itoa(s.ports[1].Number))
+			cmd, err := script(context.Background(), searchArgs(name, s.Dir, strconv.Itoa(s.Port), strconv.Itoa(s.ports[1].Number))...)
 			if err != nil {
 				return nil, err
 			}

@@ -181,14 +181,13 @@ func start(ctx context.Context, kind, dir string) (*Server, error) {
 		return MariaDB(ctx, dir, MySQLOptions{})
 	case "kafka":
 		return Kafka(ctx, dir, "")
-	case "opensearch":
-		return OpenSearch(ctx, dir, "")
-	case "elasticsearch":
-		return Elasticsearch(ctx, dir, "")
 	case "hdfs":
 		return HDFS(ctx, dir, HDFSOptions{})
 	case "s3":
 		return S3(ctx, dir)
+	}
+	if SearchVersions[kind] != "" {
+		return Search(ctx, kind, dir, "")
 	}
 	return nil, fmt.Errorf("there is no peer %q", kind)
 }

@@ -59,6 +59,20 @@ java_packages() {
   packages mvn maven
 }
 
+# newer_java N: the folder of a JDK of at least that version, which Debian 12 does not have.
+newer_java() {
+  local home version
+  for home in "${JAVA_NEWER_HOME:-}" "$(java_home javac)" /usr/lib/jvm/*; do
+    [[ -x $home/bin/javac ]] || continue
+    version=$("$home/bin/javac" -version 2>&1 | grep -oE '[0-9]+' | head -n 1)
+    if ((version >= $1)); then
+      echo "$home"
+      return
+    fi
+  done
+  die "there is no JDK of version $1 or newer below /usr/lib/jvm; install one, or name its folder in JAVA_NEWER_HOME"
+}
+
 # jars OUT [-x GROUPS] GROUP:ARTIFACT:VERSION…: those jars from Maven's repositories with all they need at run time.
 jars() {
   local out=$1 excluded=none pom g a v c
