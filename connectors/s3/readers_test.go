@@ -176,7 +176,7 @@ func TestFilesAreReadByOthers(t *testing.T) {
 	}{
 		{"parquet", "snappy", schema.StringSchema}, {"parquet", "zstd", optional}, {"parquet", "gzip", optional}, {"parquet", "lz4", schema.StringSchema},
 		{"parquet", "brotli", schema.StringSchema}, {"parquet", "none", schema.StringSchema},
-		{"avro", "null", optional}, {"avro", "deflate", optional}, {"avro", "snappy", optional}, {"avro", "zstd", optional},
+		{"avro", "null", optional}, {"avro", "deflate", optional}, {"avro", "snappy", optional}, {"avro", "bzip2", optional}, {"avro", "zstd", optional},
 	} {
 		t.Run(c.kind+" "+c.codec, func(t *testing.T) {
 			t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 
+	"github.com/dsnet/compress/bzip2"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
 
@@ -69,7 +70,7 @@ func (f *avroRows) append(dst []byte, s *schema.Schema, v schema.Value) ([]byte,
 // container is Avro's object container file. Source: the Avro specification, "Object Container Files".
 type container struct {
 	avroRows
-	codec string // null, deflate, snappy, zstandard
+	codec string // null, deflate, snappy, bzip2, zstandard
 }
 
 // blockBytes is about what a block holds before it is compressed.
@@ -132,26 +133,20 @@ func (f *container) finish(o *body) func(io.Writer) error {
 }
 
 // avroCodecs are the values of avro.codec, and how a file names them.
-var avroCodecs = map[string]string{"null": "null", "deflate": "deflate", "snappy": "snappy", "zstd": "zstandard", "zstandard": "zstandard"}
+var avroCodecs = map[string]string{"null": "null", "deflate": "deflate", "snappy": "snappy", "bzip2": "bzip2", "zstd": "zstandard", "zstandard": "zstandard"}
 
 // blockCodec makes what compresses the blocks of one file.
 func blockCodec(name string) (func(dst, raw []byte) ([]byte, error), error) {
 	switch name {
 	case "deflate":
-		var out sliceWriter
-		z, err := flate.NewWriter(&out, flate.DefaultCompression)
-		return func(dst, raw []byte) ([]byte, error) {
-			out.b = dst
-			z.Reset(&out)
-			if _, err := z.Write(raw); err != nil {
-				return dst, err
-			}
-			err := z.Close()
-			return out.b, err
-		}, err
+		z, err := flate.NewWriter(nil, flate.DefaultCompression)
+		return streamCodec(z, func(w io.Writer) error { z.Reset(w); return nil }), err
+	case "bzip2":
+		z, err := bzip2.NewWriter(nil, &bzip2.WriterConfig{Level: bzip2.BestSpeed}) // levels are sizes of blocks: this is 100 kB, and ours hold less
+		return streamCodec(z, z.Reset), err
 	case "snappy":
 		return func(dst, raw []byte) ([]byte, error) {
-			dst = append(dst[:0], snappy.Encode(nil, raw)...)
+			dst = snappy.Encode(dst[:cap(dst)], raw)
 			return binary.BigEndian.AppendUint32(dst, crc32.ChecksumIEEE(raw)), nil
 		}, nil
 	case "zstandard":
@@ -159,6 +154,22 @@ func blockCodec(name string) (func(dst, raw []byte) ([]byte, error), error) {
 		return func(dst, raw []byte) ([]byte, error) { return z.EncodeAll(raw, dst[:0]), nil }, err
 	}
 	return func(_, raw []byte) ([]byte, error) { return raw, nil }, nil
+}
+
+// streamCodec makes a stream of each block.
+func streamCodec(z io.WriteCloser, reset func(io.Writer) error) func(dst, raw []byte) ([]byte, error) {
+	var out sliceWriter
+	return func(dst, raw []byte) ([]byte, error) {
+		out.b = dst[:0]
+		if err := reset(&out); err != nil {
+			return dst, err
+		}
+		if _, err := z.Write(raw); err != nil {
+			return dst, err
+		}
+		err := z.Close()
+		return out.b, err
+	}
 }
 
 type sliceWriter struct{ b []byte }

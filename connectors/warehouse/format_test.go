@@ -2,10 +2,12 @@ package warehouse
 
 import (
 	"bytes"
+	"compress/bzip2"
 	"compress/gzip"
 	"context"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -75,6 +77,30 @@ func TestAvroFilesAreReadByOthers(t *testing.T) {
 		for i, r := range rows {
 			if r["a"] != i || r["b"] != "y" {
 				t.Fatalf("%s: row %d is %v", codec, i, r)
+			}
+		}
+	}
+}
+
+// Blocks of bzip2 are read by Go's own reader, also those that are larger than one of its.
+func TestBlocksOfBzip2(t *testing.T) {
+	compress, err := blockCodec(avroCodecs["bzip2"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	var packed []byte
+	for _, size := range []int{1, blockBytes, 250_000, 0, 17} {
+		for _, distinct := range []int{1, 3, 256} {
+			raw := make([]byte, size)
+			for i := range raw {
+				raw[i] = byte(rng.IntN(distinct))
+			}
+			if packed, err = compress(packed[:0], raw); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := io.ReadAll(bzip2.NewReader(bytes.NewReader(packed))); err != nil || !bytes.Equal(got, raw) {
+				t.Errorf("%d bytes of %d values are %d: %v", size, distinct, len(got), err)
 			}
 		}
 	}

@@ -72,8 +72,8 @@ var (
 		Doc: "How names of ByteArrayFormat's files end."}
 	bytesSeparator = config.Key[string]{Name: "format.bytearray.separator", Importance: config.Low, Group: groupFormats,
 		Doc: "What ByteArrayFormat writes behind each value; a line feed where it is not set."}
-	avroCodec = config.Key[string]{Name: "avro.codec", Default: "null", Importance: config.Low, Group: groupFormats, Check: config.OneOf("null", "deflate", "snappy", "zstd", "zstandard"),
-		Doc: "How AvroFormat compresses blocks: null (not at all), deflate, snappy or zstd."}
+	avroCodec = config.Key[string]{Name: "avro.codec", Default: "null", Importance: config.Low, Group: groupFormats, Check: config.OneOf("null", "deflate", "snappy", "bzip2", "zstd", "zstandard"),
+		Doc: "How AvroFormat compresses blocks: null (not at all), deflate, snappy, bzip2 or zstd."}
 	parquetCodecName = config.Key[string]{Name: "parquet.codec", Default: "snappy", Importance: config.Low, Group: groupFormats,
 		Check: config.OneOf("none", "uncompressed", "snappy", "gzip", "zstd", "lz4", "brotli"),
 		Doc:   "How ParquetFormat compresses pages: none (or uncompressed), snappy, gzip, zstd, lz4 (LZ4_RAW) or brotli."}
