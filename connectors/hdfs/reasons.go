@@ -31,9 +31,6 @@ var (
 	foreign = connectors.Reason{Code: "hdfs.foreign_file", Retry: connectors.RetryNever,
 		Doc:    "A file of the name that the task wants is there already, and the task did not write it.",
 		Remedy: "move that file away: its records are read again; or set another topics.dir"}
-	behind = connectors.Reason{Code: "hdfs.offsets_behind", Retry: connectors.RetryNever,
-		Doc:    "Records come whose offsets lie before the end of what is visible: the topic was made anew, or lost its end.",
-		Remedy: "move the partition's files away and reset the connector's offsets: then it writes the topic from its beginning"}
 	takenOver = connectors.Reason{Code: "hdfs.taken_over", Retry: connectors.RetryHelps,
 		Doc:    "Another task has taken over the partition: what this one has not committed is not its own any more.",
 		Remedy: "if it happens again and again, two connectors share topics and logs.dir: give each its own topics.dir and logs.dir"}
@@ -51,7 +48,7 @@ var (
 		Remedy: "see its words"}
 )
 
-var reasons = append([]*connectors.Reason{&unreachable, &unavailable, &full, &unauthorized, &foreign, &behind, &takenOver, &busyLog, &badLog, &unfit, &refused}, warehouse.Reasons...)
+var reasons = append([]*connectors.Reason{&unreachable, &unavailable, &full, &unauthorized, &foreign, &takenOver, &busyLog, &badLog, &unfit, &refused}, warehouse.Reasons...)
 
 // Java's exceptions, by the last part of their names.
 var exceptions = map[string]*connectors.Reason{

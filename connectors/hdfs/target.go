@@ -160,8 +160,8 @@ func (t *target) Commit(ctx context.Context, tp connectors.TopicPartition, files
 				return nil // an earlier attempt did it
 			}
 		}
-		if first < c.next || next <= c.next { // the second where the offsets went back within a file
-			return connectors.Failed(&behind, nil, fmt.Sprintf("records of %v from offset %d on come, and what is visible goes up to %d: the topic was made anew, or lost its end", tp, min(first, next-1), c.next-1), "")
+		if first < c.next {
+			return warehouse.OffsetsBehind(fmt.Sprintf("records of %v from offset %d on come, and what is visible goes up to %d", tp, first, c.next-1))
 		}
 		c.unsure = true
 		stage := c.tmp + "/" + newID()

@@ -322,6 +322,55 @@ func TestObjectsThatAreThereAlready(t *testing.T) {
 	}
 }
 
+// A topic that was made anew begins at offset 0 again. Its records are told from those of the objects that are there, wherever files end.
+func TestATopicThatIsMadeAnew(t *testing.T) {
+	s := peers.S3(t)
+	anew := records(0, 10)
+	for i := range anew {
+		anew[i].Origin.Timestamp += 1000
+	}
+	for _, c := range []struct {
+		name  string
+		pairs []string
+	}{
+		{"as many records", nil},
+		{"by the clock", []string{"rotate.schedule.interval.ms", "3600000", "timezone", "UTC"}},
+	} {
+		folder := peers.Unique(t, "anew")
+		settings := conf(s, folder, c.pairs...)
+		write := func(batch []schema.Record) error {
+			run := connectortest.NewSinkRun(t, Sink, nil, settings, true, topic)
+			defer run.Close(true, topic)
+			if _, err := run.TryPut(batch); err != nil {
+				return err
+			}
+			return run.TryFlush()
+		}
+		if err := write(records(0, 10)); err != nil {
+			t.Fatal(err)
+		}
+		before := objects(t, s, folder)
+		err := write(anew)
+		if f := connectors.FailureOf(err); f == nil || f.Reason.Code != "files.offsets_behind" || !strings.Contains(f.Cause, "t+0+0000000000.json") || !strings.Contains(f.Cause, "timestamp 1700000000000") {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if after := objects(t, s, folder); !maps.EqualFunc(before, after, bytes.Equal) {
+			t.Errorf("%s: objects have changed", c.name)
+		}
+		if err := write(records(0, 10)); err != nil {
+			t.Errorf("%s: the old records once more: %v", c.name, err)
+		}
+		// As the remedy says.
+		b, key := bucket(t, s), folder+"/t/partition=0/t+0+0000000000.json"
+		if _, err := b.cl.DeleteObject(t.Context(), &s3.DeleteObjectInput{Bucket: b.bucket, Key: &key}); err != nil {
+			t.Fatal(err)
+		}
+		if err := write(anew); err != nil {
+			t.Errorf("%s: after its objects were moved away: %v", c.name, err)
+		}
+	}
+}
+
 // Requests fail, and answers are lost, at random; tasks die: in the end each record is in one object.
 func TestEveryRecordIsInOneObject(t *testing.T) {
 	seed := trial.Seed(t)

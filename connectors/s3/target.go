@@ -24,6 +24,7 @@ import (
 
 	"millrace/connectors"
 	"millrace/connectors/warehouse"
+	"millrace/schema"
 	"millrace/schema/config"
 )
 
@@ -31,8 +32,9 @@ const (
 	atOnce = 4 // requests of one Commit that are under way
 
 	// What an object says of itself, as user metadata.
-	metaLast    = "millrace-last-offset"
-	metaRecords = "millrace-records"
+	metaLast      = "millrace-last-offset"
+	metaRecords   = "millrace-records"
+	metaFirstTime = "millrace-first-timestamp" // of the first record in the log, in milliseconds: it tells topics of one name apart
 
 	abortTime = 20 * time.Second // for giving up an upload after the task was told to stop
 )
@@ -175,7 +177,11 @@ func statusOf(err error) int {
 }
 
 func (t *target) metadata(f *warehouse.File) map[string]string {
-	return map[string]string{metaLast: strconv.FormatInt(f.Last, 10), metaRecords: strconv.FormatInt(f.Records, 10)}
+	m := map[string]string{metaLast: strconv.FormatInt(f.Last, 10), metaRecords: strconv.FormatInt(f.Records, 10)}
+	if f.FirstTime != schema.NoTimestamp {
+		m[metaFirstTime] = strconv.FormatInt(f.FirstTime, 10)
+	}
+	return m
 }
 
 // tagging is the tags of an object as a header has them.
@@ -263,8 +269,10 @@ func (t *target) adopt(ctx context.Context, f *warehouse.File) (again bool, err 
 	for key, value := range head.Metadata {
 		said[strings.ToLower(key)] = value
 	}
-	last := said[metaLast]
+	last, began, begins := said[metaLast], said[metaFirstTime], want[metaFirstTime]
 	switch {
+	case began != "" && begins != "" && began != begins:
+		return false, warehouse.OffsetsBehind(fmt.Sprintf("object %q of bucket %q is there already, and its record at offset %d has the timestamp %s, where the one that comes has %s", f.Name, *t.bucket, f.First, began, begins))
 	case last == want[metaLast] && said[metaRecords] == want[metaRecords]:
 		t.lg.Info("the object is there already, from before a restart", "object", f.Name, "records", f.Records)
 		return false, nil

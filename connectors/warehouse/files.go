@@ -12,6 +12,7 @@ import (
 type File struct {
 	Name        string // with folders, parted by /
 	First, Last int64  // offsets of its first and last record
+	FirstTime   int64  // the first one's time in the log, in milliseconds; schema.NoTimestamp where it has none
 	Records     int64
 	Size        int64
 	Body        io.ReaderAt // Size bytes, for several readers at once
@@ -28,6 +29,7 @@ type openFile struct {
 	folder      string
 	ms          int64 // time of the first record
 	first, last int64
+	firstTime   int64 // see File
 	records     int64
 	size        int64 // of all bodies
 	bodies      []*body

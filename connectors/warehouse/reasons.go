@@ -15,10 +15,18 @@ var (
 	badRecord = connectors.Reason{Code: "files.bad_record", Retry: connectors.RetryNever,
 		Doc:    "A record goes into no file: its folder or its time cannot be made, or its value does not fit the format.",
 		Remedy: "change the records with a transform, or send them to a dead-letter topic (errors.tolerance=all)"}
+	offsetsBehind = connectors.Reason{Code: "files.offsets_behind", Retry: connectors.RetryNever,
+		Doc:    "Records come whose offsets lie before the end of what was written: the topic was made anew, or lost its end.",
+		Remedy: "move the partition's files away and reset the connector's offsets: then it writes the topic from its beginning"}
 )
 
 // Reasons are the failures that a connector which writes files lists beside its own.
-var Reasons = []*connectors.Reason{&nullValue, &badRecord}
+var Reasons = []*connectors.Reason{&nullValue, &badRecord, &offsetsBehind}
+
+// OffsetsBehind is the failure of a topic whose offsets begin again: what is written of them are not the records that come.
+func OffsetsBehind(cause string) error {
+	return connectors.Failed(&offsetsBehind, nil, cause+": the topic was made anew, or lost its end", "")
+}
 
 // noFile is the data error of a record that goes into no file.
 func noFile(r *schema.Record, err error) error {

@@ -229,10 +229,13 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 	if p == nil {
 		return fmt.Errorf("a record of %s-%d, which is not open", r.Origin.Topic, r.Origin.Partition)
 	}
+	offset := r.Origin.Offset
+	if offset < p.next {
+		return OffsetsBehind(fmt.Sprintf("records of %v from offset %d on come, after those up to %d", p.tp, offset, p.next-1))
+	}
 	if err := t.room(ctx); err != nil {
 		return err
 	}
-	offset := r.Origin.Offset
 	key := fileKey{topic: r.Topic, folder: t.nulls, tombstones: r.Value.IsNull()}
 	var ms int64
 	var err error
@@ -260,7 +263,7 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 	}
 	f := p.open[key]
 	if f == nil {
-		f = t.newFile(key, offset, ms)
+		f = t.newFile(key, r.Origin, ms)
 	}
 	if err := t.add(f, offset); err != nil {
 		return err
@@ -331,8 +334,8 @@ func (t *Task) shown(key fileKey) []*view {
 	return t.views
 }
 
-func (t *Task) newFile(key fileKey, first, ms int64) *openFile {
-	f := &openFile{topic: key.topic, folder: key.folder, first: first, ms: ms}
+func (t *Task) newFile(key fileKey, first *schema.Origin, ms int64) *openFile {
+	f := &openFile{topic: key.topic, folder: key.folder, first: first.Offset, firstTime: first.Timestamp, ms: ms}
 	for i, view := range t.shown(key) {
 		f.bodies = append(f.bodies, &body{content: content{s: t.spool}, view: view, schema: t.rows[i].schema})
 	}
@@ -617,7 +620,7 @@ func (t *Task) commit(ctx context.Context, g *group) (err error) {
 				}
 				moving()
 			}
-			files = append(files, File{Name: name + b.view.ext(), First: f.first, Last: f.last, Records: f.records, Size: whole.size, Body: whole,
+			files = append(files, File{Name: name + b.view.ext(), First: f.first, Last: f.last, FirstTime: f.firstTime, Records: f.records, Size: whole.size, Body: whole,
 				end: fmt.Sprintf("%s%0*d", t.set.delim, t.set.pad, f.last), ext: b.view.ext()})
 		}
 	}

@@ -220,11 +220,44 @@ func TestRecordsThatAreLeftOut(t *testing.T) {
 	if got := run.Reported(); len(got) != 1 || got[0].Record.Origin.Offset != 1 || connectors.FailureOf(got[0].Cause).Reason != &badRecord {
 		t.Errorf("reported %v", got)
 	}
-	run.Put([]schema.Record{at(2, "a", 0), at(3, "a", 0), none})
-	if err := run.TryFlush(); err != nil || run.Committed[topic] < 4 || f.names() != "c=a/t+0+0000000002:2" {
+	run.Put([]schema.Record{at(2, "a", 0), at(3, "a", 0), connectortest.At(schema.Record{}, topic, 4)})
+	if err := run.TryFlush(); err != nil || run.Committed[topic] != 5 || f.names() != "c=a/t+0+0000000002:2" {
 		t.Errorf("%v, committed %d, %s", err, run.Committed[topic], f.names())
 	}
 	run.Close(false, topic)
+}
+
+// Offsets that go back while a task has the partition are those of another topic of its name: its records are not mixed with what was written.
+func TestOffsetsThatGoBack(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		records []schema.Record
+		cause   string
+		files   string
+	}{
+		{"behind finished files", []schema.Record{at(0, "a", 0), at(1, "a", 0), at(0, "b", 0)}, "from offset 0 on come, after those up to 1", "partition=0/t+0+0000000000:2"},
+		{"while a file is open", []schema.Record{at(7, "a", 0), at(6, "b", 0)}, "from offset 6 on come, after those up to 7", ""},
+		{"the same offset once more", []schema.Record{at(7, "a", 0), at(7, "a", 0)}, "from offset 7 on come, after those up to 7", ""},
+		{"behind a record that was left out", []schema.Record{connectortest.At(schema.Record{}, topic, 3), at(2, "a", 0)}, "from offset 2 on come, after those up to 3", ""},
+	} {
+		f := newFolders()
+		run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, conf("flush.size", "2", "behavior.on.null.values", "ignore"), false, topic)
+		last := len(c.records) - 1
+		taken, err := run.TryPut(c.records)
+		if f := connectors.FailureOf(err); taken != last || f == nil || f.Reason != &offsetsBehind || !strings.Contains(f.Cause, c.cause) {
+			t.Errorf("%s: %d taken, %v", c.name, taken, err)
+		}
+		if err := run.TryFlush(); err != nil || f.names() != c.files {
+			t.Errorf("%s: %s, %v", c.name, f.names(), err)
+		}
+		run.Close(false, topic)
+		// A partition that comes anew may begin before.
+		if err := run.Open(topic); err != nil {
+			t.Fatal(err)
+		}
+		run.Put(c.records[last:])
+		run.Close(false, topic)
+	}
 }
 
 // A model of kills: whatever fails and whenever the task dies, what is visible holds each record up to the committed offset
@@ -366,7 +399,6 @@ func everyRecord(t *testing.T, seed uint64) {
 	}
 }
 
-// A name that no store takes is a data error of the record that would begin the file.
 // A partition that is lost while its files become visible, and comes back, is open when they are through.
 func TestAPartitionComesBackWhileItsFilesBecomeVisible(t *testing.T) {
 	f := newFolders()
@@ -407,6 +439,7 @@ func TestAPartitionComesBackWhileItsFilesBecomeVisible(t *testing.T) {
 	run.Close(false, topic, other)
 }
 
+// A name that no store takes is a data error of the record that would begin the file.
 func TestLongNames(t *testing.T) {
 	f := newFolders()
 	run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, conf("topics.dir", strings.Repeat("d", maxName)), false, topic)
