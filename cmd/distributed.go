@@ -74,6 +74,16 @@ func (p *process) check(ctx context.Context) (err error) {
 	if h := l.Health(ctx); h.State == log.Red {
 		return fmt.Errorf("the cluster of bootstrap.servers: %s", h.Message)
 	}
+	identities, _ := ownIdentities(worker, p.lg) // logConfig has told what is wrong with them
+	for kind, opts := range identities {
+		as, err := l.As(ctx, opts)
+		if err != nil {
+			return fmt.Errorf("sign in as connectors' clients do (%s.*): %w", kind, err)
+		}
+		if err := as.Close(ctx); err != nil {
+			return err
+		}
+	}
 	fmt.Fprintf(p.out, "The settings are right, and the cluster %s answers. A worker started with them joins the group %s.\n", l.ClusterID(), worker.GroupID)
 	return nil
 }

@@ -3,14 +3,18 @@ package cmd
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"millrace/log"
 	"millrace/runtime"
+	"millrace/schema/config"
 )
 
 // logConfig says where the log is and who may reach it. onOffline is told when its disk has failed.
@@ -25,16 +29,10 @@ func (p *process) logConfig(worker runtime.WorkerConfig, onOffline func(error)) 
 				p.lg.Warn("setting without effect: the log is the cluster of bootstrap.servers", "setting", key)
 			}
 		}
-		opts, errs := worker.Cluster.Options(p.lg)
-		if len(errs) > 0 {
-			all := make([]error, len(errs))
-			for i, e := range errs {
-				all[i] = e
-			}
-			return c, errors.Join(all...)
-		}
+		opts, errs := worker.Cluster.Options(nil, p.lg)
 		c.ClientOpts = opts
-		return c, nil
+		_, wrong := ownIdentities(worker, p.lg)
+		return c, p.explain(append(errs, wrong...))
 	}
 	for _, key := range worker.Cluster.Unused() {
 		p.lg.Warn("setting without effect: there is no cluster, and the worker reaches its own log within the process", "setting", key)
@@ -48,6 +46,19 @@ func (p *process) logConfig(worker runtime.WorkerConfig, onOffline func(error)) 
 		c.OnOffline = onOffline
 	}
 	return c, nil
+}
+
+// ownIdentities are the ways in which connectors' clients sign in that the worker's settings give an identity of their own ("producer.sasl…").
+func ownIdentities(worker runtime.WorkerConfig, lg *slog.Logger) (map[runtime.ClientKind][]kgo.Opt, []*config.Error) {
+	out, all := map[runtime.ClientKind][]kgo.Opt{}, []*config.Error{}
+	for _, kind := range []runtime.ClientKind{runtime.Producer, runtime.Consumer, runtime.Admin} {
+		client, errs := worker.ClientOverrides(kind, nil)
+		if client.Identity != nil && len(errs) == 0 {
+			out[kind], errs = client.Identity.Options(nil, lg)
+		}
+		all = append(all, errs...)
+	}
+	return out, all
 }
 
 // kafkaIsLocal reports whether only this machine reaches the log.

@@ -29,23 +29,44 @@ func openCluster(ctx context.Context, cfg Config) (*Log, error) {
 	return l, nil
 }
 
+// As is the log of the same cluster for clients of another identity, which clientOpts make instead of the log's own. Closing it closes nothing
+// of the log's. An embedded log knows no identities.
+func (l *Log) As(ctx context.Context, clientOpts []kgo.Opt) (*Log, error) {
+	cfg := l.cfg
+	cfg.ClientOpts = clientOpts
+	return openCluster(ctx, cfg)
+}
+
 // hint is what to look at, for the errors that people meet first.
 func hint(err error) string {
+	text := err.Error()
+	says := func(part string) bool { return strings.Contains(text, part) }
+	var closed *kgo.ErrFirstReadEOF
 	switch {
+	case errors.Is(err, kerr.SaslAuthenticationFailed) && says("invalid_token"):
+		return ": the broker does not take the token of sasl.jaas.config or sasl.oauthbearer.token.endpoint.url: check its issuer, audience, scope and time"
 	case errors.Is(err, kerr.SaslAuthenticationFailed):
 		return ": check sasl.mechanism and sasl.jaas.config"
+	case errors.Is(err, kerr.UnsupportedSaslMechanism):
+		return ": that listener wants another sasl.mechanism"
+	case errors.Is(err, kerr.IllegalSaslState):
+		return ": that listener asks nobody to sign in; check security.protocol and the port"
+	case says(" for a token: "):
+		return "" // which says itself what to look at
 	case errors.Is(err, context.DeadlineExceeded):
 		return ": no broker answered in time; check the addresses, and security.protocol if they are right"
-	case strings.Contains(err.Error(), "refused"):
+	case says("refused"):
 		return ": nobody listens there; check the addresses and whether the cluster runs"
-	case strings.Contains(err.Error(), "failed to verify certificate"):
+	case says("failed to verify certificate"):
 		return ": check ssl.truststore.location, and that the certificate is for the address in bootstrap.servers"
-	case strings.Contains(err.Error(), "remote error: tls"):
+	case says("tls alert record"):
+		return ": that listener speaks TLS; check security.protocol (SSL or SASL_SSL) and the port"
+	case says("remote error: tls"):
 		return ": the broker refuses our TLS; check ssl.keystore.location"
-	case strings.Contains(err.Error(), "requires TLS"):
+	case says("requires TLS"):
 		return ": check security.protocol"
-	case strings.Contains(err.Error(), "EOF"):
-		return ": the broker closed the connection; check security.protocol"
+	case errors.As(err, &closed) || says("EOF"):
+		return ": the broker closed the connection; check security.protocol (TLS or none, SASL or none) and the port"
 	}
 	return ""
 }

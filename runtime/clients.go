@@ -31,7 +31,9 @@ type ClientConfig struct {
 	// owner needs to know; "" and 0 where not given.
 	AutoOffsetReset, Group, ClientID string
 	TransactionTimeout               time.Duration
-	Notices                          []string // settings that are ignored, with reasons
+	// Identity is who the client is at the cluster, where that is not who the worker is.
+	Identity *ClusterConfig
+	Notices  []string // settings that are ignored, with reasons
 
 	prefix             string // of the setting that is being applied, for notices
 	session, heartbeat time.Duration
@@ -171,11 +173,50 @@ func (c WorkerConfig) ClientOverrides(kind ClientKind, connector map[string]stri
 	}
 	out := ClientConfig{}
 	errs = append(errs, out.read(kind, own, theirs, string(kind)+".", prefix)...)
+	prefixOf := func(name string) string {
+		if _, ok := theirs[name]; ok {
+			return prefix
+		}
+		if _, ok := own[name]; ok {
+			return string(kind) + "."
+		}
+		return ""
+	}
+	if c.onCluster() && len(errs) == 0 {
+		out.Identity, errs = c.identity(own, theirs, prefixOf)
+	}
+	if len(errs) == 0 {
+		errs = c.otherCluster(kind, own, theirs, prefixOf)
+	}
 	if connector != nil { // of its own the worker has told already
 		out.Notices = slices.DeleteFunc(out.Notices, func(n string) bool { return !strings.HasPrefix(n, prefix) })
 	}
 	slices.SortStableFunc(errs, func(a, b *config.Error) int { return strings.Compare(a.Key, b.Key) })
 	return out, errs
+}
+
+// onCluster reports whether the worker's log is a cluster's.
+func (c WorkerConfig) onCluster() bool {
+	return strings.TrimSpace(c.Properties[bootstrapServers.Name]) != ""
+}
+
+// otherCluster refuses settings that lead a client to another cluster than the worker's, and an identity where there is no cluster to show it to.
+func (c WorkerConfig) otherCluster(kind ClientKind, own, theirs map[string]string, prefixOf func(name string) string) (errs []*config.Error) {
+	for _, name := range slices.Sorted(maps.Keys(theirs)) {
+		if isIdentity(name) && !c.onCluster() {
+			errs = append(errs, &config.Error{Key: prefixOf(name) + name, Value: ShownClientValue(kind, name, theirs[name]),
+				Reason: "this worker keeps its log itself, and no client signs in there: remove it, or run the connector on a worker of a cluster (bootstrap.servers)"})
+		}
+	}
+	for _, settings := range []map[string]string{own, theirs} {
+		value, given := settings[bootstrapServers.Name]
+		if given && c.onCluster() && strings.TrimSpace(value) != strings.TrimSpace(c.Properties[bootstrapServers.Name]) {
+			key := prefixOf(bootstrapServers.Name) + bootstrapServers.Name
+			errs = append(errs, &config.Error{Key: key, Value: value, Reason: "a client cannot have a cluster of its own: its records and their offsets are kept in the worker's; remove it, or run the connector on a worker of that cluster"})
+			break
+		}
+	}
+	return errs
 }
 
 // read applies a client's settings: the worker's own, and over them the connector's.
@@ -194,12 +235,6 @@ func (c *ClientConfig) read(kind ClientKind, own, theirs map[string]string, ownP
 	for _, e := range wrong {
 		bad[e.Key] = true
 		errs = append(errs, &config.Error{Key: prefixOf(e.Key) + e.Key, Value: e.Value, Reason: e.Reason, Missing: e.Missing})
-	}
-	for _, name := range slices.Sorted(maps.Keys(theirs)) {
-		if isIdentity(name) && !bad[name] {
-			errs = append(errs, &config.Error{Key: theirPrefix + name, Value: ShownClientValue(kind, name, theirs[name]),
-				Reason: "a connector cannot have a cluster or an identity of its own yet: remove it, or run the connector on a worker of that cluster"})
-		}
 	}
 	for _, s := range allClientSettings {
 		if !slices.Contains(s.kinds, kind) || !v.Given(s.name) || bad[s.name] {

@@ -55,7 +55,7 @@ func TestWrongClientSettingsAreErrorsOnTheirKeys(t *testing.T) {
 		{Producer, "compression.gzip.level", "10", "between 1 and 9"},
 		{Producer, "acks", "2", "all, -1, 0, 1"},
 		{Producer, "batch.size", "many", "Not a number of type INT"},
-		{Producer, "bootstrap.servers", "other:9092", "cannot have a cluster"},
+		{Producer, "bootstrap.servers", "other:9092", "keeps its log itself"},
 		{Producer, "sasl.jaas.config", "hunter2", "it is not of the form"},
 		{Producer, "transaction.timeout.ms", "99999999999", "Not a number of type INT"},
 		{Consumer, "auto.offset.reset", "first", "earliest, latest or none"},

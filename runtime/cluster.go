@@ -5,9 +5,11 @@ import (
 	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
+	"millrace/connectors"
 	"millrace/schema/config"
 	"millrace/schema/config/javatls"
 	"millrace/schema/config/signin"
@@ -26,7 +29,7 @@ import (
 // The worker's own identity at the cluster of bootstrap.servers. All clients of this process use it.
 var (
 	clusterTLS = javatls.Below("ssl.")
-	clusterDef = config.Define(securityProtocol, saslMechanism, saslJaas, oauthURL, oauthClient, oauthSecret, oauthScope).
+	clusterDef = config.Define(securityProtocol, saslMechanism, saslJaas, oauthURL, oauthClient, oauthSecret, oauthScope, loginHandler, clientHandler, loginClass, tokenSource).
 			Merge(clusterTLS.Client()).Ignoring(unusedIdentity())
 )
 
@@ -45,22 +48,30 @@ func unusedIdentity() map[string]string {
 type ClusterConfig struct {
 	v   config.Values
 	raw map[string]string
+
+	// Of an identity that is not the worker's:
+	prefixOf func(name string) string // where a setting was given
+	theirs   map[string]string        // settings of a connector, which may open what connectors may
 }
 
-func parseCluster(v config.Values, raw map[string]string) ClusterConfig { return ClusterConfig{v, raw} }
+func parseCluster(v config.Values, raw map[string]string) ClusterConfig {
+	return ClusterConfig{v: v, raw: raw}
+}
 
-// otherIdentities are the settings that would give the clients of connectors an identity other than the worker's.
-func (c ClusterConfig) otherIdentities() (keys []string) {
-	for key, value := range c.raw {
-		for _, prefix := range []string{"producer.", "consumer.", "admin."} {
-			if name, ok := strings.CutPrefix(key, prefix); ok && isIdentity(name) && strings.TrimSpace(c.raw[name]) != strings.TrimSpace(value) {
-				keys = append(keys, key)
+// open opens a file that a setting names. One that a connector names must be open to connectors.
+func (c ClusterConfig) open(files connectors.Files) javatls.Open {
+	return func(path string) (*os.File, error) {
+		for _, value := range c.theirs {
+			if value = strings.TrimSpace(value); value == path || strings.TrimPrefix(value, fileURL) == path {
+				return javatls.Checked(files.Check)(path)
 			}
 		}
+		return os.Open(path)
 	}
-	slices.Sort(keys)
-	return keys
 }
+
+// fileURL begins the address of a file that holds a token.
+const fileURL = "file://"
 
 // Unused are the settings of an identity that mean nothing without a cluster.
 func (c ClusterConfig) Unused() (keys []string) {
@@ -75,14 +86,20 @@ func (c ClusterConfig) Unused() (keys []string) {
 
 const dialTimeout = 10 * time.Second
 
-// Options are what a franz-go client needs beyond addresses: TLS and a sign-in, as the settings say. Errors name the
-// setting and hold no secret. Files are looked at again for every connection.
-func (c ClusterConfig) Options(lg *slog.Logger) ([]kgo.Opt, []*config.Error) {
+// Options are what a franz-go client needs beyond addresses: TLS and a sign-in, as the settings say. files are those that connectors may
+// open; without settings of a connector it may be nil. Errors name the setting and hold no secret. Files are looked at again for every
+// connection.
+func (c ClusterConfig) Options(files connectors.Files, lg *slog.Logger) ([]kgo.Opt, []*config.Error) {
+	opts, errs := c.options(files, lg)
+	return opts, c.named(errs)
+}
+
+func (c ClusterConfig) options(files connectors.Files, lg *slog.Logger) ([]kgo.Opt, []*config.Error) {
 	protocol := strings.ToUpper(securityProtocol.Get(c.v))
 	var opts []kgo.Opt
 	var material *javatls.Material
 	if strings.HasSuffix(protocol, "SSL") {
-		m, errs := clusterTLS.ReadClient(c.raw, nil, lg)
+		m, errs := clusterTLS.ReadClient(c.raw, c.open(files), lg)
 		if len(errs) > 0 {
 			return nil, errs
 		}
@@ -96,7 +113,7 @@ func (c ClusterConfig) Options(lg *slog.Logger) ([]kgo.Opt, []*config.Error) {
 	if !strings.HasPrefix(protocol, "SASL") {
 		return opts, nil
 	}
-	mechanism, err := c.signIn(material, lg)
+	mechanism, err := c.signIn(material, files, lg)
 	if err != nil {
 		return nil, []*config.Error{err}
 	}
@@ -104,7 +121,7 @@ func (c ClusterConfig) Options(lg *slog.Logger) ([]kgo.Opt, []*config.Error) {
 }
 
 // signIn makes the mechanism that the settings name.
-func (c ClusterConfig) signIn(material *javatls.Material, lg *slog.Logger) (sasl.Mechanism, *config.Error) {
+func (c ClusterConfig) signIn(material *javatls.Material, files connectors.Files, lg *slog.Logger) (sasl.Mechanism, *config.Error) {
 	wants := map[string]string{"PLAIN": "PlainLoginModule", "SCRAM-SHA-256": "ScramLoginModule", "SCRAM-SHA-512": "ScramLoginModule", "OAUTHBEARER": "OAuthBearerLoginModule"}
 	name := saslMechanism.Get(c.v)
 	module := wants[name]
@@ -122,7 +139,7 @@ func (c ClusterConfig) signIn(material *javatls.Material, lg *slog.Logger) (sasl
 		}
 	}
 	if name == "OAUTHBEARER" {
-		return c.tokens(login, material)
+		return c.tokens(login, material, files)
 	}
 	user, password := login.Options["username"], login.Options["password"]
 	if user == "" || password == "" {
@@ -141,9 +158,9 @@ func (c ClusterConfig) signIn(material *javatls.Material, lg *slog.Logger) (sasl
 	}
 }
 
-// tokens makes OAUTHBEARER: tokens for a client's credentials (RFC 6749, 4.4), or, where no endpoint is named, unsigned
-// ones, which only brokers made for tests take.
-func (c ClusterConfig) tokens(login signin.Jaas, material *javatls.Material) (sasl.Mechanism, *config.Error) {
+// tokens makes OAUTHBEARER: tokens for a client's credentials (RFC 6749, 4.4), one that a file holds, or, where no endpoint is named,
+// unsigned ones, which only brokers made for tests take.
+func (c ClusterConfig) tokens(login signin.Jaas, material *javatls.Material, files connectors.Files) (sasl.Mechanism, *config.Error) {
 	extensions := map[string]string{}
 	for k, v := range login.Options {
 		if name, ok := strings.CutPrefix(k, "extension_"); ok {
@@ -170,6 +187,16 @@ func (c ClusterConfig) tokens(login signin.Jaas, material *javatls.Material) (sa
 			return oauth.Auth{Token: unsigned(subject, time.Now()), Extensions: extensions}, nil
 		}), nil
 	}
+	if path, ok := strings.CutPrefix(endpoint, fileURL); ok {
+		read := func() (string, error) { return signin.ReadToken(c.open(files), path) }
+		if _, err := read(); err != nil {
+			return nil, oauthURL.Errorf(c.v, "%v", err)
+		}
+		return oauth.Oauth(func(context.Context) (oauth.Auth, error) {
+			token, err := read()
+			return oauth.Auth{Token: token, Extensions: extensions}, err
+		}), nil
+	}
 	if err := signin.CheckEndpoint(endpoint); err != nil {
 		return nil, oauthURL.Errorf(c.v, "%v", err)
 	}
@@ -181,7 +208,7 @@ func (c ClusterConfig) tokens(login signin.Jaas, material *javatls.Material) (sa
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, DialContext: (&net.Dialer{Timeout: dialTimeout}).DialContext, DisableKeepAlives: true}
 	if strings.HasPrefix(strings.ToLower(endpoint), "https:") && clusterTLS.Given(c.raw) {
 		if material == nil {
-			m, errs := clusterTLS.ReadClient(c.raw, nil, nil)
+			m, errs := clusterTLS.ReadClient(c.raw, c.open(files), nil)
 			if len(errs) > 0 {
 				return nil, errs[0]
 			}
@@ -195,6 +222,9 @@ func (c ClusterConfig) tokens(login signin.Jaas, material *javatls.Material) (sa
 	tokens := signin.NewTokens(signin.Client{Endpoint: endpoint, ID: id, Secret: secret, Scope: first(oauthScope.Get(c.v), login.Options["scope"])}, transport, early)
 	return oauth.Oauth(func(ctx context.Context) (oauth.Auth, error) {
 		token, err := tokens.Token(ctx)
+		if err != nil {
+			err = fmt.Errorf("%w: check %s, %s and %s", err, oauthURL.Name, oauthClient.Name, oauthSecret.Name)
+		}
 		return oauth.Auth{Token: token, Extensions: extensions}, err
 	}), nil
 }

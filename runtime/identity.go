@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"maps"
 	"strings"
 
 	"millrace/schema/config"
@@ -10,6 +11,63 @@ import (
 // isIdentity reports whether a client setting names a cluster or an identity.
 func isIdentity(name string) bool {
 	return name == bootstrapServers.Name || name == securityProtocol.Name || strings.HasPrefix(name, "sasl.") || strings.HasPrefix(name, "ssl.")
+}
+
+// An identity of its own that a client has is the worker's with what its settings change: those behind "producer.", and over them those of a
+// connector behind "producer.override.". A store that is given in one form takes the place of one in another.
+
+// forms are the settings that give the same thing in two ways.
+var forms = [][2][]string{
+	{{sslTrust.Name, sslTrustPass.Name}, {sslTrusted.Name}},
+	{{sslKeystore.Name, sslKeystorePass.Name}, {sslKey.Name, sslChain.Name}},
+}
+
+// overlay puts the settings of an identity over others.
+func overlay(under, over map[string]string) {
+	for _, pair := range forms {
+		for i, names := range pair {
+			if _, given := over[names[0]]; given {
+				for _, other := range pair[1-i] {
+					delete(under, other)
+				}
+			}
+		}
+	}
+	maps.Copy(under, over)
+}
+
+// identityOf are those of a client's settings that say who it is.
+func identityOf(settings map[string]string) map[string]string {
+	out := maps.Clone(settings)
+	maps.DeleteFunc(out, func(name, _ string) bool { return !isIdentity(name) || name == bootstrapServers.Name })
+	return out
+}
+
+// identity is who a client is whose own settings, or whose connector's, say so; nil where it is who the worker is. prefixOf tells where a
+// setting was given.
+func (c WorkerConfig) identity(own, theirs map[string]string, prefixOf func(name string) string) (*ClusterConfig, []*config.Error) {
+	worker := identityOf(c.Properties)
+	merged := maps.Clone(worker)
+	overlay(merged, identityOf(own))
+	overlay(merged, identityOf(theirs))
+	if maps.EqualFunc(merged, worker, func(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }) {
+		return nil, nil
+	}
+	v, wrong := clusterDef.Parse(merged)
+	id := &ClusterConfig{v: v, raw: merged, prefixOf: prefixOf, theirs: identityOf(theirs)}
+	return id, id.named(wrong)
+}
+
+// named gives the keys of errors the names under which the settings were given.
+func (c ClusterConfig) named(errs []*config.Error) []*config.Error {
+	if c.prefixOf == nil {
+		return errs
+	}
+	out := make([]*config.Error, len(errs))
+	for i, e := range errs {
+		out[i] = &config.Error{Key: c.prefixOf(e.Key) + e.Key, Value: e.Value, Reason: e.Reason, Missing: e.Missing}
+	}
+	return out
 }
 
 // CheckJaas refuses every login module that is not allowed, whichever setting of a connector names it

@@ -1,6 +1,9 @@
 package runtime
 
 import (
+	"fmt"
+	"slices"
+
 	"millrace/schema/config"
 	"millrace/schema/config/signin"
 )
@@ -21,10 +24,16 @@ var (
 	saslMechanism    = config.Key[string]{Name: "sasl.mechanism", Doc: "How the client signs in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.", Default: "GSSAPI"}
 	saslJaas         = config.Key[config.Password]{Name: "sasl.jaas.config", Doc: "Login module with its options, in JAAS form. Only Kafka's Plain, Scram and OAuthBearer modules are taken.", Check: func(p config.Password) error { _, err := signin.ParseJaas(p.Reveal()); return err }}
 
-	oauthURL    = config.Key[string]{Name: "sasl.oauthbearer.token.endpoint.url", Doc: "Where tokens are asked for with sasl.mechanism=OAUTHBEARER: an http or https URL."}
+	oauthURL    = config.Key[string]{Name: "sasl.oauthbearer.token.endpoint.url", Doc: "Where tokens are asked for with sasl.mechanism=OAUTHBEARER: an http or https URL, or the file: URL of a file that holds one."}
 	oauthClient = config.Key[string]{Name: "sasl.oauthbearer.client.credentials.client.id", Doc: "Id with which tokens are asked for."}
 	oauthSecret = config.Key[config.Password]{Name: "sasl.oauthbearer.client.credentials.client.secret", Doc: "Secret with which tokens are asked for."}
 	oauthScope  = config.Key[string]{Name: "sasl.oauthbearer.scope", Doc: "Scope of the tokens that are asked for."}
+
+	// Classes that are Kafka's own mean what we do anyway; with another one the client would be somebody else, or nobody.
+	loginHandler  = ownClass("sasl.login.callback.handler.class", oauthPackage+"OAuthBearerLoginCallbackHandler", oauthPackage+"secured.OAuthBearerLoginCallbackHandler", oauthPackage+"internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler")
+	clientHandler = ownClass("sasl.client.callback.handler.class", oauthPackage+"internals.OAuthBearerSaslClientCallbackHandler", "org.apache.kafka.common.security.authenticator.SaslClientCallbackHandler")
+	loginClass    = ownClass("sasl.login.class", oauthPackage+"internals.OAuthBearerRefreshingLogin", "org.apache.kafka.common.security.authenticator.DefaultLogin")
+	tokenSource   = ownClass("sasl.oauthbearer.jwt.retriever.class", oauthPackage+"DefaultJwtRetriever", oauthPackage+"ClientCredentialsJwtRetriever", oauthPackage+"FileJwtRetriever")
 
 	sslKeystore     = config.Key[string]{Name: "ssl.keystore.location", Doc: "File of the client's certificate and key.", Importance: config.High}
 	sslKeystorePass = config.Key[config.Password]{Name: "ssl.keystore.password", Doc: "Password of that file.", Importance: config.High}
@@ -41,8 +50,20 @@ var (
 	sslEndpoint     = config.Key[string]{Name: "ssl.endpoint.identification.algorithm", Doc: "https: the certificate must be the host's. Empty: it need not.", Default: "https", Importance: config.Low}
 )
 
+const oauthPackage = "org.apache.kafka.common.security.oauthbearer."
+
+// ownClass is a setting that names one of Kafka's own classes, as configurations of Java's clients must, or is refused.
+func ownClass(name string, known ...string) config.Key[config.Class] {
+	return config.Key[config.Class]{Name: name, Doc: "One of Kafka's own classes: what it does the worker does by itself.", Check: func(c config.Class) error {
+		if c != "" && !slices.Contains(known, string(c)) {
+			return fmt.Errorf("%s cannot be loaded, since there is no JVM, and what it signs in with is not known: take it out and sign in with PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER (client credentials, or a token in a file) or a client's certificate", c)
+		}
+		return nil
+	}}
+}
+
 var identityFields = []config.Field{bootstrapServers, securityProtocol, saslMechanism, saslJaas, oauthURL, oauthClient, oauthSecret, oauthScope,
-	sslKeystore, sslKeystorePass, sslKeystoreType, sslKey, sslChain, sslKeyPass, sslTrust, sslTrustPass, sslTrustType, sslTrusted, sslProtocols, sslCiphers, sslEndpoint}
+	loginHandler, clientHandler, loginClass, tokenSource, sslKeystore, sslKeystorePass, sslKeystoreType, sslKey, sslChain, sslKeyPass, sslTrust, sslTrustPass, sslTrustType, sslTrusted, sslProtocols, sslCiphers, sslEndpoint}
 
 // identityUnused are those of Java's identity settings that mean nothing here.
 var identityUnused = []clientSetting{
@@ -61,14 +82,10 @@ var identityUnused = []clientSetting{
 	unused(anyClient, config.Key[float64]{Name: "sasl.login.refresh.window.jitter", Default: 0.05, Importance: config.Low}, ownLogin),
 	unused(anyClient, config.Key[int16]{Name: "sasl.login.refresh.min.period.seconds", Default: 60, Importance: config.Low}, ownLogin),
 	unused(anyClient, config.Key[int16]{Name: "sasl.login.refresh.buffer.seconds", Default: 300, Importance: config.Low}, ownLogin),
-	unused(anyClient, config.Key[config.Class]{Name: "sasl.client.callback.handler.class"}, noClasses),
-	unused(anyClient, config.Key[config.Class]{Name: "sasl.login.callback.handler.class"}, noClasses),
-	unused(anyClient, config.Key[config.Class]{Name: "sasl.login.class"}, noClasses),
 	unused(anyClient, config.Key[int32]{Name: "sasl.login.connect.timeout.ms", NullDefault: true, Importance: config.Low}, ownLogin),
 	unused(anyClient, config.Key[int32]{Name: "sasl.login.read.timeout.ms", NullDefault: true, Importance: config.Low}, ownLogin),
 	unused(anyClient, config.Key[int64]{Name: "sasl.login.retry.backoff.max.ms", Default: 10000, Importance: config.Low}, ownLogin),
 	unused(anyClient, config.Key[int64]{Name: "sasl.login.retry.backoff.ms", Default: 100, Importance: config.Low}, ownLogin),
-	unused(anyClient, config.Key[config.Class]{Name: "sasl.oauthbearer.jwt.retriever.class", Default: "org.apache.kafka.common.security.oauthbearer.DefaultJwtRetriever"}, noClasses),
 	unused(anyClient, config.Key[config.Class]{Name: "sasl.oauthbearer.jwt.validator.class", Default: "org.apache.kafka.common.security.oauthbearer.DefaultJwtValidator"}, noClasses),
 	unused(anyClient, config.Key[string]{Name: "sasl.oauthbearer.assertion.algorithm", Default: "RS256"}, assertions),
 	unused(anyClient, config.Key[string]{Name: "sasl.oauthbearer.assertion.claim.aud"}, assertions),

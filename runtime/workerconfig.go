@@ -215,9 +215,6 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 			c.Notices = append(c.Notices, fmt.Sprintf("%s is ignored: %s", k, why))
 		}
 	}
-	for _, k := range c.Cluster.otherIdentities() {
-		c.Notices = append(c.Notices, k+" is ignored: all clients of this worker have the worker's own identity; give it without the prefix")
-	}
 	for _, k := range v.Undeclared() {
 		if !isPassedOn(k) {
 			c.Notices = append(c.Notices, k+" is no setting that this worker has and is ignored")

@@ -14,6 +14,8 @@ import (
 type KafkaServer struct {
 	// Addr is host:port, what bootstrap.servers takes.
 	Addr string
+	// Listeners are the addresses of further listeners, by their names.
+	Listeners map[string]string
 	*Control
 }
 
@@ -24,10 +26,12 @@ func Kafka(t testing.TB) *KafkaServer {
 }
 
 // KafkaOwn is a Kafka for this test alone; settings are further lines of its server's properties.
-func KafkaOwn(t testing.TB, settings string) *KafkaServer {
+func KafkaOwn(t testing.TB, settings string, listeners ...run.KafkaListener) *KafkaServer {
 	t.Helper()
-	c := own(t, "kafka", func(ctx context.Context, dir string) (*run.Server, error) { return run.Kafka(ctx, dir, settings) })
-	return &KafkaServer{Addr: c.server.Addr, Control: c}
+	c := own(t, "kafka", func(ctx context.Context, dir string) (*run.Server, error) {
+		return run.Kafka(ctx, dir, settings, listeners...)
+	})
+	return &KafkaServer{Addr: c.server.Addr, Listeners: c.server.Listeners, Control: c}
 }
 
 // A SearchServer is one node of OpenSearch or Elasticsearch, over plain HTTP, without authentication. An index with

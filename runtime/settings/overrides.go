@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -28,7 +29,10 @@ func (d *Validator) overrides(a *answer, sink, deadLetters bool) (infos []runtim
 				names = append(names, name)
 			}
 		}
-		_, wrong := d.Worker.ClientOverrides(kind, a.raw)
+		client, wrong := d.Worker.ClientOverrides(kind, a.raw)
+		if len(wrong) == 0 && client.Identity != nil {
+			_, wrong = client.Identity.Options(d.Context(a.raw[Name.Name]).Files, slog.New(slog.DiscardHandler))
+		}
 		texts := map[string][]string{}
 		for _, e := range wrong {
 			if strings.HasPrefix(e.Key, prefix) { // the worker's own were told when it started

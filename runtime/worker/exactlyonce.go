@@ -313,7 +313,7 @@ func fenced(id string, err error) error {
 
 // transactional makes what a task needs to write in transactions, and takes its
 // transactional id over: when it returns, nothing of an earlier run is under way.
-func (w *Worker) transactional(ctx context.Context, v config.Values, spec TaskSpec, o runtime.ClientConfig, limit func(string) int32, m *Meter, lg *slog.Logger) (*transactions, *kgo.Client, error) {
+func (w *Worker) transactional(ctx context.Context, l *log.Log, v config.Values, spec TaskSpec, o runtime.ClientConfig, limit func(string) int32, m *Meter, lg *slog.Logger) (*transactions, *kgo.Client, error) {
 	x := &transactions{
 		id:       w.cfg.Worker.TransactionalID(spec.ID),
 		boundary: strings.ToLower(settings.TransactionBoundary.Get(v)),
@@ -329,7 +329,7 @@ func (w *Worker) transactional(ctx context.Context, v config.Values, spec TaskSp
 	if timeout == 0 {
 		timeout = transactionTimeout(x.boundary, x.interval)
 	}
-	client, err := w.producer("connector-producer-"+spec.ID.String(), o, limit, m, kgo.TransactionalID(x.id), kgo.TransactionTimeout(timeout))
+	client, err := w.producer(l, "connector-producer-"+spec.ID.String(), o, limit, m, kgo.TransactionalID(x.id), kgo.TransactionTimeout(timeout))
 	if err != nil {
 		return nil, nil, err
 	}

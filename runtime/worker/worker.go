@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -458,7 +459,17 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	if err := wrong(errs); err != nil {
 		return err
 	}
-	tops := &topics{admin: w.cfg.Log.Admin(), await: w.cfg.Log.AwaitTopic, lg: cc.Log, known: map[string]limits{}, used: w.usedBy(spec.ID)}
+	l, done, err := w.logAs(ctx, runtime.Producer, overrides, cc.Log)
+	if err != nil {
+		return err
+	}
+	defer done()
+	made, done, err := w.adminLog(ctx, spec.Connector, cc.Log)
+	if err != nil {
+		return err
+	}
+	defer done()
+	tops := &topics{admin: made.Admin(), await: made.AwaitTopic, lg: cc.Log, known: map[string]limits{}, used: w.usedBy(spec.ID)}
 	if w.cfg.Worker.TopicCreation {
 		if tops.as, errs = settings.NewTopicCreation(settings.TopicCreationGroups.Get(v), spec.Connector); len(errs) > 0 {
 			return wrong(errs)
@@ -473,22 +484,24 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	var txn *transactions
 	var client *kgo.Client
 	if w.cfg.Worker.ExactlyOnceSources() {
-		txn, client, err = w.transactional(ctx, v, spec, overrides, tops.limit, t.Meter, cc.Log)
+		txn, client, err = w.transactional(ctx, l, v, spec, overrides, tops.limit, t.Meter, cc.Log)
 	} else {
-		client, err = w.producer("connector-producer-"+spec.ID.String(), overrides, tops.limit, t.Meter)
+		client, err = w.producer(l, "connector-producer-"+spec.ID.String(), overrides, tops.limit, t.Meter)
 	}
 	if err != nil {
 		return err
 	}
-	journals := &journals{log: w.cfg.Log, client: client, make: func() (*kgo.Client, error) {
-		cl, err := w.producer("connector-journal-producer-"+spec.ID.String(), overrides, tops.limit, t.Meter)
+	// What is the worker's to keep is written by the worker, whoever writes the records.
+	ofWorker := func(name string) (*kgo.Client, error) {
+		cl, err := w.producer(w.cfg.Log, name+spec.ID.String(), overrides, tops.limit, t.Meter)
 		if err == nil {
 			context.AfterFunc(hard, cl.Close)
 		}
 		return cl, err
-	}}
-	if txn != nil {
-		journals.client = nil // it takes records inside of transactions alone
+	}
+	journals := &journals{log: w.cfg.Log, client: client, make: func() (*kgo.Client, error) { return ofWorker("connector-journal-producer-") }}
+	if txn != nil || l != w.cfg.Log {
+		journals.client = nil // in transactions it takes records inside of them alone
 	}
 	defer journals.close()
 	closeClient := true
@@ -497,6 +510,13 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 			client.Close()
 		}
 	}()
+	keeper := client // of the offsets
+	if txn == nil && l != w.cfg.Log {
+		if keeper, err = ofWorker("connector-offsets-producer-"); err != nil {
+			return err
+		}
+		defer keeper.Close()
+	}
 	tol := toleranceOf(v)
 	tol.Clean = spec.secrets.Error
 	op := tolerance.New(tol, spec.ID.String(), cc.Log, nil)
@@ -517,7 +537,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 		txn: txn, grace: w.cfg.Worker.TaskGrace,
 	}
 	src.commits = &committer{
-		client: client, topics: topicsOf(stores), connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
+		client: keeper, topics: topicsOf(stores), connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
 		inflight: src.inflight, task: task, meter: t.Meter, interval: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
 	}
 	if txn != nil {
@@ -546,11 +566,45 @@ func (w *Worker) usedBy(id runtime.TaskID) *uses {
 	}}
 }
 
-func (w *Worker) producer(id string, o runtime.ClientConfig, limit func(string) int32, m *Meter, more ...kgo.Opt) (*kgo.Client, error) {
+// logTimeout is how long a cluster may take to let another identity in.
+const logTimeout = 30 * time.Second
+
+// logAs is the log as a client of a connector reaches it: as the worker does, or as who the client's settings say it is. done is called at
+// the end.
+func (w *Worker) logAs(ctx context.Context, kind runtime.ClientKind, o runtime.ClientConfig, lg *slog.Logger) (l *log.Log, done func(), err error) {
+	if o.Identity == nil {
+		return w.cfg.Log, func() {}, nil
+	}
+	opts, errs := o.Identity.Options(w.cfg.Files, lg)
+	if err := wrong(errs); err != nil {
+		return nil, nil, err
+	}
+	limited, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	if l, err = w.cfg.Log.As(limited, opts); err != nil {
+		err = fmt.Errorf("the connector's %s signs in with settings %s.* or %s.override.* of its own: %w", kind, kind, kind, err)
+		if lost := (net.Error)(nil); errors.As(err, &lost) {
+			err = connectors.Retriable(err)
+		}
+		return nil, nil, cmp.Or(ctx.Err(), err)
+	}
+	return l, func() { _ = l.Close(context.WithoutCancel(ctx)) }, nil // of a cluster's nothing can fail
+}
+
+// adminLog is the log as a connector makes topics in it and looks at them.
+func (w *Worker) adminLog(ctx context.Context, connector map[string]string, lg *slog.Logger) (l *log.Log, done func(), err error) {
+	overrides, errs := w.cfg.Worker.ClientOverrides(runtime.Admin, connector)
+	if err := wrong(errs); err != nil {
+		return nil, nil, err
+	}
+	return w.logAs(ctx, runtime.Admin, overrides, lg)
+}
+
+func (w *Worker) producer(l *log.Log, id string, o runtime.ClientConfig, limit func(string) int32, m *Meter, more ...kgo.Opt) (*kgo.Client, error) {
 	if o.ClientID != "" {
 		id = o.ClientID
 	}
-	opts := append(w.cfg.Log.ClientOpts(),
+	opts := append(l.ClientOpts(),
 		kgo.ClientID(id), kgo.WithLogger(log.ClientLog(w.cfg.Logger.With("client", id))), kgo.WithHooks(m.client(ProducerClient, id)),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(partitioner()),
@@ -597,12 +651,22 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	tol.Clean = spec.secrets.Error
 	tol.DeadLetterTopic = settings.DeadLetterTopic.Get(v)
 	tol.DeadLetterReplication, tol.DeadLetterContext = settings.DeadLetterReplication.Get(v), settings.DeadLetterContext.Get(v)
+	l, done, err := w.logAs(ctx, runtime.Consumer, overrides, cc.Log)
+	if err != nil {
+		return err
+	}
+	defer done()
+	made, done, err := w.adminLog(ctx, spec.Connector, cc.Log)
+	if err != nil {
+		return err
+	}
+	defer done()
 	var letters *tolerance.DeadLetters
 	if tol.TolerateAll && tol.DeadLetterTopic != "" {
-		if err := w.makeDeadLetterTopic(ctx, tol); err != nil {
+		if err := makeDeadLetterTopic(ctx, made, tol); err != nil {
 			return err
 		}
-		tops := &topics{admin: w.cfg.Log.Admin(), await: w.cfg.Log.AwaitTopic, lg: cc.Log, known: map[string]limits{}}
+		tops := &topics{admin: made.Admin(), await: made.AwaitTopic, lg: cc.Log, known: map[string]limits{}}
 		if err := tops.ensure(ctx, tol.DeadLetterTopic); err != nil {
 			return err
 		}
@@ -611,7 +675,12 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 			return err
 		}
 		deadOverrides.ClientID = ""
-		dead, err := w.producer("connector-dlq-producer-"+spec.ID.String(), deadOverrides, tops.limit, t.Meter)
+		writes, done, err := w.logAs(ctx, runtime.Producer, deadOverrides, cc.Log)
+		if err != nil {
+			return err
+		}
+		defer done()
+		dead, err := w.producer(writes, "connector-dlq-producer-"+spec.ID.String(), deadOverrides, tops.limit, t.Meter)
 		if err != nil {
 			return err
 		}
@@ -638,7 +707,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		return err
 	}
 	s := &sinkTask{
-		admin: w.cfg.Log.Admin(), sink: t.Meter.sink(task, act, spec.secrets), meter: t.Meter, activity: act, gate: t.gate, shaper: sh, letters: letters, used: w.usedBy(spec.ID),
+		admin: l.Admin(), sink: t.Meter.sink(task, act, spec.secrets), meter: t.Meter, activity: act, gate: t.gate, shaper: sh, letters: letters, used: w.usedBy(spec.ID),
 		reset: "earliest", every: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
 		calls: make(chan *call, 8), ended: make(chan struct{}), dead: hard.Done(), parts: map[connectors.TopicPartition]*part{},
 	}
@@ -653,7 +722,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 		id = overrides.ClientID
 	}
 	s.consumer = t.Meter.client(ConsumerClient, id)
-	opts := append(w.cfg.Log.ClientOpts(), kgo.ClientID(id), kgo.WithLogger(log.ClientLog(cc.Log.With("client", id))), kgo.WithHooks(s.consumer), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
+	opts := append(l.ClientOpts(), kgo.ClientID(id), kgo.WithLogger(log.ClientLog(cc.Log.With("client", id))), kgo.WithHooks(s.consumer), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
 	opts = append(opts, s.options()...)
 	if pattern := settings.TopicsRegex.Get(v); pattern != "" {
 		if s.regex, err = javatext.Compile(pattern); err != nil {
@@ -675,13 +744,13 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 const sinkTaskClass = "org.apache.kafka.connect.sink.SinkTask"
 
 // makeDeadLetterTopic makes the topic with one partition where it does not exist.
-func (w *Worker) makeDeadLetterTopic(ctx context.Context, tol tolerance.Config) error {
-	found, err := w.cfg.Log.Admin().ListTopics(ctx, tol.DeadLetterTopic)
+func makeDeadLetterTopic(ctx context.Context, l *log.Log, tol tolerance.Config) error {
+	found, err := l.Admin().ListTopics(ctx, tol.DeadLetterTopic)
 	if err == nil {
 		err = found[tol.DeadLetterTopic].Err
 	}
 	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		err = w.cfg.Log.EnsureTopic(ctx, tol.DeadLetterTopic, 1, tol.DeadLetterReplication, nil)
+		err = l.EnsureTopic(ctx, tol.DeadLetterTopic, 1, tol.DeadLetterReplication, nil)
 		if errors.Is(err, kerr.InvalidReplicationFactor) {
 			return connectors.BadConfig(fmt.Errorf("%s: %w", settings.DeadLetterReplication.Name, err))
 		}

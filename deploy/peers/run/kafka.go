@@ -14,18 +14,32 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Kafka starts one node of Apache Kafka with its data in dir. settings are further lines of its server's properties.
-func Kafka(ctx context.Context, dir, settings string) (*Server, error) {
+// A KafkaListener is one more listener of a Kafka, beside the plain one.
+type KafkaListener struct {
+	Name     string // as in listener.name.NAME.*, in upper case
+	Protocol string // SSL, SASL_SSL or SASL_PLAINTEXT
+}
+
+// Kafka starts one node of Apache Kafka with its data in dir. settings are further lines of its server's properties. The address of each
+// listener is in the server's Listeners.
+func Kafka(ctx context.Context, dir, settings string, listeners ...KafkaListener) (*Server, error) {
 	if _, err := Install(ctx, "kafka", io.Discard); err != nil {
 		return nil, err
 	}
-	return newServer(ctx, "kafka", dir, 2, func(s *Server) error {
+	return newServer(ctx, "kafka", dir, 2+len(listeners), func(s *Server) error {
+		s.Listeners = map[string]string{}
+		addresses, protocols := "", ""
+		for i, l := range listeners {
+			s.Listeners[l.Name] = s.ports[2+i].Addr()
+			addresses += "," + l.Name + "://" + s.ports[2+i].Addr()
+			protocols += "," + l.Name + ":" + l.Protocol
+		}
 		s.command = func() (*exec.Cmd, error) {
 			cmd, err := script(context.Background(), "kafka.sh", s.Dir, strconv.Itoa(s.Port), strconv.Itoa(s.ports[1].Number))
 			if err != nil {
 				return nil, err
 			}
-			cmd.Env = append(cmd.Env, "SETTINGS="+settings)
+			cmd.Env = append(cmd.Env, "SETTINGS="+settings, "LISTENERS="+addresses, "PROTOCOLS="+protocols)
 			return cmd, nil
 		}
 		s.probe = func(ctx context.Context) error {

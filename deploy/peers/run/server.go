@@ -25,6 +25,8 @@ type Server struct {
 	Port int
 	// Dir holds data and logs; Close removes it.
 	Dir string
+	// Listeners are the addresses of a Kafka's further listeners, by their names.
+	Listeners map[string]string
 
 	stop    syscall.Signal // an orderly end
 	dying   syscall.Signal // sent by the kernel when we are gone

@@ -1,6 +1,7 @@
 package signin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,10 +9,35 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"time"
 )
+
+// maxToken bounds the file of a token.
+const maxToken = 1 << 20
+
+// ReadToken reads a token that stands in a file by itself. Errors name the file.
+func ReadToken(open func(path string) (*os.File, error), path string) (string, error) {
+	f, err := open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if fi, err := f.Stat(); err != nil || !fi.Mode().IsRegular() {
+		return "", cmp.Or(err, fmt.Errorf("%s is no regular file", path))
+	}
+	b, err := io.ReadAll(io.LimitReader(f, maxToken+1))
+	token := strings.TrimSpace(string(b))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read a token: %w", err)
+	case token == "" || len(b) > maxToken || strings.ContainsAny(token, "\x00\x01\n\r "):
+		return "", fmt.Errorf("%s holds no token: want one, and nothing else", path)
+	}
+	return token, nil
+}
 
 // A Client asks for tokens with its credentials (RFC 6749, 4.4).
 type Client struct {
@@ -24,7 +50,7 @@ type Client struct {
 func CheckEndpoint(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return errors.New("want an http or https URL without a name in it")
+		return errors.New("want an http or https URL without a user in it, or file:// and the path of a file that holds a token")
 	}
 	return nil
 }

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # kafka.sh install               fetches Apache Kafka 4.4.0 with its clients and tools; prints the folder of the jars
 # kafka.sh DIR PORT CONTROLLER   runs one node (broker and controller, KRaft) in the foreground on 127.0.0.1:PORT, data in DIR, empty at the start
-# KAFKA_HEAP_OPTS sets the heap (-Xmx512m); SETTINGS holds further lines of the server's properties.
+# KAFKA_HEAP_OPTS sets the heap (-Xmx512m); SETTINGS holds further lines of the server's properties, LISTENERS further listeners (",NAME://HOST:PORT…")
+# and PROTOCOLS theirs (",NAME:PROTOCOL…").
 set -euo pipefail
 # shellcheck source=lib.sh
 source "$(dirname "$0")/lib.sh"
@@ -22,8 +23,9 @@ console_log "$dir/quiet.properties" WARN
 cat >"$dir/server.properties" <<CONF
 process.roles=broker,controller
 node.id=1
-listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller
-advertised.listeners=PLAINTEXT://127.0.0.1:$port
+listeners=PLAINTEXT://127.0.0.1:$port,CONTROLLER://127.0.0.1:$controller${LISTENERS:-}
+advertised.listeners=PLAINTEXT://127.0.0.1:$port${LISTENERS:-}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT${PROTOCOLS:-}
 controller.listener.names=CONTROLLER
 controller.quorum.voters=1@127.0.0.1:$controller
 log.dirs=$dir/data
@@ -45,6 +47,8 @@ if [[ ! -e $dir/data/meta.properties ]]; then
   id=$(head -c 16 /dev/urandom | base64 | tr '+/' 'ab' | tr -d '=')
   "$java" -XX:TieredStopAtLevel=1 "-Dlog4j2.configurationFile=$dir/quiet.properties" -cp "$lib/*" kafka.tools.StorageTool format -t "$id" -c "$dir/server.properties" >&2
 fi
+# Kafka takes keys that verify tokens only from where a system property allows.
+keys=$(sed -n 's/.*\.jwks\.endpoint\.url=//p' "$dir/server.properties" | paste -sd,)
 # shellcheck disable=SC2086
 exec "$java" ${KAFKA_HEAP_OPTS:--Xms128m -Xmx512m} -XX:+UseG1GC "-Dlog4j2.configurationFile=$dir/log4j2.properties" -Djava.awt.headless=true \
-  -cp "$lib/*" kafka.Kafka "$dir/server.properties"
+  "-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=$keys" -cp "$lib/*" kafka.Kafka "$dir/server.properties"
