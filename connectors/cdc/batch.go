@@ -56,6 +56,22 @@ func (b *Builder) Grow(bytes int) { b.bytes += bytes }
 // Last is the last record, to be changed in place; there must be one.
 func (b *Builder) Last() *schema.Record { return &b.slab[b.n-1] }
 
+// A Mark is how far the batch in the making is.
+type Mark struct{ n, bytes int }
+
+// Mark is how far the batch in the making is now.
+func (b *Builder) Mark() Mark { return Mark{b.n, b.bytes} }
+
+// Cut takes what came behind a mark out of the batch in the making, to which the mark must belong. What it held
+// of the arena stays taken.
+func (b *Builder) Cut(m Mark) {
+	clear(b.slab[m.n:b.n])
+	b.n, b.bytes = m.n, m.bytes
+}
+
+// Len is the number of records that were there.
+func (m Mark) Len() int { return m.n }
+
 // recordsPerChange is the most that one change of a row becomes: a delete, its
 // tombstone, a create.
 const recordsPerChange = 3

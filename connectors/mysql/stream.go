@@ -71,6 +71,7 @@ type reader struct {
 	micros   int64  // of the transaction's commit; 0: not said
 	dropped  bool   // its server is one of those that are left out
 
+	undo      undo
 	open      *openXA      // a distributed transaction is being prepared: its rows are left alone
 	replaying bool         // one's rows are read again
 	query     schema.Value // the statement behind the rows to come
@@ -107,12 +108,12 @@ func (r *reader) run(ctx context.Context) error {
 			}
 		}
 		if !r.w.buffered() {
-			if r.build.Len() > 0 && r.queue.Hungry() {
+			if r.build.Len() > 0 && !r.holds() && r.queue.Hungry() {
 				if err := r.flush(ctx); err != nil {
 					return err
 				}
 			}
-			for _, at := range []time.Time{r.flushAt, r.beatAt, r.moveAt()} {
+			for _, at := range []time.Time{r.goesAt(), r.beatAt, r.moveAt()} {
 				if !at.IsZero() && at.Before(deadline) {
 					deadline = at
 				}
@@ -247,10 +248,20 @@ func (r *reader) chores(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
-	if at := r.moveAt(); !r.flushAt.IsZero() && !now.Before(r.flushAt) || !at.IsZero() && !now.Before(at) {
-		return r.flush(ctx)
+	for _, at := range []time.Time{r.goesAt(), r.moveAt()} {
+		if !at.IsZero() && !now.Before(at) {
+			return r.flush(ctx)
+		}
 	}
 	return nil
+}
+
+// goesAt is when the batch in the making must go; zero: it is empty, or held back.
+func (r *reader) goesAt() time.Time {
+	if r.holds() {
+		return time.Time{}
+	}
+	return r.flushAt
 }
 
 // moveAt is when the position must go on its way without records; zero: it has not
@@ -280,22 +291,33 @@ func (r *reader) lingers() {
 	}
 }
 
-// flush puts the batch in the making and the position into the queue. A queue that is
-// full for long costs the connection, since the server must not wait for ever: it is
-// made anew behind what is queued.
+// flush puts the batch in the making and the position into the queue, or holds them back.
 func (r *reader) flush(ctx context.Context) error {
 	records, size := r.build.Take()
 	r.pos.gtids = r.set.String()
 	r.pos.tx = r.events.Tx.State()
+	r.flushAt = time.Time{}
+	h := heldBatch{records, size, r.pos}
+	if r.holds() {
+		return r.hold(ctx, h)
+	}
+	return r.put(ctx, h)
+}
+
+// put puts a batch and the position behind it into the queue. A queue that is full for
+// long costs the connection, since the server must not wait for ever: it is made anew
+// behind what is queued.
+func (r *reader) put(ctx context.Context, h heldBatch) error {
+	records := h.records
 	b := connectors.Batch{
 		Records: records,
-		Offsets: []connectors.Offset{{Partition: r.t.partition, Position: r.pos.value()}},
+		Offsets: []connectors.Offset{{Partition: r.t.partition, Position: h.pos.value()}},
 	}
 	if len(records) > 0 {
 		b.Describe = func(i int) string { return describe(records, i) }
 	}
-	r.queued, r.movedAt, r.flushAt = r.pos, time.Now(), time.Time{}
-	return r.queue.Put(ctx, b, size, stalled, func() error {
+	r.queued, r.movedAt = h.pos, time.Now()
+	return r.queue.Put(ctx, b, h.size, stalled, func() error {
 		_ = r.w.conn.Close()
 		return nil
 	})
@@ -434,6 +456,8 @@ func (r *reader) begin(ctx context.Context, h header, start int64, thread uint32
 	r.pos.completed = false
 	r.pos.gtid = r.gtidText
 	r.pos.serverID = h.server
+	r.undo = undo{}
+	r.mark("")
 	r.query = schema.Value{}
 	r.moment(h)
 	r.block.fields[srcThread] = schema.Value{}
@@ -510,7 +534,9 @@ func (r *reader) commit(ctx context.Context, h header) error {
 		r.pos.sec = int64(h.sec)
 	}
 	r.gtidText, r.micros = "", 0
-	return nil
+	err := r.release(ctx)
+	r.undo = undo{}
+	return err
 }
 
 // executed puts the transaction that just ended into the set.
@@ -593,8 +619,6 @@ func (r *reader) statement(ctx context.Context, h header, body []byte, start int
 	return r.query1(ctx, h, &q, start)
 }
 
-var savepoints = [][]byte{[]byte("SAVEPOINT "), []byte("ROLLBACK TO "), []byte("RELEASE SAVEPOINT ")}
-
 func (r *reader) query1(ctx context.Context, h header, q *queryEvent, start int64) error {
 	switch {
 	case bytes.EqualFold(q.sql, []byte("BEGIN")):
@@ -602,19 +626,14 @@ func (r *reader) query1(ctx context.Context, h header, q *queryEvent, start int6
 	case bytes.EqualFold(q.sql, []byte("COMMIT")):
 		return r.commit(ctx, h)
 	case bytes.EqualFold(q.sql, []byte("ROLLBACK")):
-		if r.inTx {
-			r.t.lg.Warn("a transaction in the log ends in a ROLLBACK: it changed tables without transactions, and what it changed in others besides was undone and is sent all the same", "at", placeText(r.file, start))
-		}
-		r.events.Seen.Rollbacks++
+		r.rolledBack(start)
 		return r.commit(ctx, h)
 	}
 	if verb, id, ok := xaStatement(q.sql); ok {
 		return r.xa(ctx, h, verb, id, start, q.thread)
 	}
-	for _, s := range savepoints {
-		if len(q.sql) >= len(s) && bytes.EqualFold(q.sql[:len(s)], s) {
-			return nil
-		}
+	if r.savepoint(q.sql) {
+		return nil
 	}
 	return r.ddl(ctx, h, q, start)
 }

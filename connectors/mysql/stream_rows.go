@@ -134,7 +134,7 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 	switch {
 	case mp == nil:
 		return fmt.Errorf("rows of the table with number %d, which was not described", number)
-	case r.open != nil && !r.replaying, r.done():
+	case r.open != nil && !r.replaying, r.done(), r.leaves():
 		return nil
 	case !mp.captured, r.dropped:
 		r.events.Seen.Filtered++
@@ -198,6 +198,10 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, start 
 		// each batch of a long transaction the one before it.
 		if err := r.flush(ctx); err != nil {
 			return err
+		}
+		if r.leaves() { // that is known only now
+			r.taken(i)
+			return nil
 		}
 		e.rows = begin
 		if before, after, err = r.decodeRow(p, e); err != nil {
