@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -42,58 +41,13 @@ type server struct {
 // connect opens a connection and signs in.
 func (s *settings) connect(ctx context.Context, files connectors.Files) (*client.Conn, error) {
 	addr := net.JoinHostPort(s.host, strconv.Itoa(s.port))
-	doing := fmt.Sprintf("connect to %s as %q", addr, s.user)
 	conf, err := s.tls(files)
 	if err != nil {
 		return nil, err
 	}
 	c, err := s.dial(ctx, addr, conf)
-	if err != nil && conf != nil && s.sslMode == "preferred" && strings.Contains(err.Error(), "does not support TLS") {
-		c, err = s.dial(ctx, addr, nil)
-	}
-	switch {
-	case err == nil:
-		return c, nil
-	case ctx.Err() != nil:
-		return nil, ctx.Err()
-	case strings.Contains(err.Error(), "does not support TLS"), strings.Contains(err.Error(), "x509: "), strings.Contains(err.Error(), "tls: ") && !strings.Contains(err.Error(), "EOF"):
-		return nil, connectors.Failed(reasonTLS, err, doing, "")
-	case strings.Contains(err.Error(), "unknown auth plugin"):
-		return nil, connectors.Failed(reasonLogin, err, doing, "")
-	}
-	return nil, s.classify(err, doing)
-}
-
-func (s *settings) dial(ctx context.Context, addr string, conf *tls.Config) (*client.Conn, error) {
-	if s.connectTimeout > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, s.connectTimeout)
-		defer cancel()
-	}
-	// The driver's handshake knows no context: closing the socket ends it.
-	var stop func() bool
-	dialer := &net.Dialer{}
-	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dialer.DialContext(ctx, network, address)
-		if err == nil {
-			stop = context.AfterFunc(ctx, func() { _ = conn.Close() })
-		}
-		return conn, err
-	}
-	c, err := client.ConnectWithDialer(ctx, "tcp", addr, s.user, s.password.Reveal(), "", dial, func(c *client.Conn) error {
-		c.UnsetCapability(mysql.CLIENT_DEPRECATE_EOF) // what snapshot.go reads by itself ends as it always did
-		c.SetAttributes(map[string]string{"program_name": "millrace"})
-		if conf != nil {
-			c.SetTLSConfig(conf)
-		}
-		return nil
-	})
-	if stop != nil && !stop() && err == nil {
-		_ = c.Close()
-		err = ctx.Err()
-	}
-	if err != nil && ctx.Err() != nil {
-		err = errors.Join(context.Cause(ctx), err)
+	if s.sslMode == "preferred" && errors.Is(err, errNoTLS) {
+		return s.dial(ctx, addr, nil)
 	}
 	return c, err
 }

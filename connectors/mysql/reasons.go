@@ -71,6 +71,9 @@ const (
 	erBinlogFatal, erKilled, erNewAbort, erNetReadTimeout, erNetWriteTimeout      = 1236, 3169, 1152, 1159, 1161
 	erAccessDeniedNoPassword, erAuthPlugin, erMustChangePassword, erLockTimeout   = 1698, 1251, 1820, 3572
 	erQueryTimeout, erStatementTimeout, erOptionPreventsStatement, erSameServerID = 3024, 1969, 1290, 4052
+	erUserLimit, erTooManyUserConnections, erConnectionKilled, erIdle, erNetRead  = 1226, 1203, 1927, 4031, 1158
+	erAccountLocked, erMustChangePasswordLogin, erPluginMissing                   = 3118, 1862, 1524
+	erSecureTransport, erPurgedGTIDs                                              = 3159, 1789
 )
 
 // errorCode is the number of a server's error, or 0.
@@ -96,10 +99,15 @@ func (s *settings) classify(err error, doing string) error {
 	}
 	switch code := errorCode(err); code {
 	case 0:
-	case erAccessDenied, erAccessDeniedNoPassword, erHostNotPrivileged, erAuthPlugin, erMustChangePassword:
+	case erAccessDenied, erAccessDeniedNoPassword, erHostNotPrivileged, erAuthPlugin, erMustChangePassword,
+		erAccountLocked, erMustChangePasswordLogin, erPluginMissing:
 		return fail(reasonLogin, "")
 	case erDBAccessDenied, erSpecificAccessDenied, erTableAccessDenied, erColumnAccessDenied:
 		return fail(reasonRights, "")
+	case erSecureTransport:
+		return fail(reasonTLS, "set database.ssl.mode=required")
+	case erPurgedGTIDs:
+		return fail(reasonLogLost, "")
 	case erSameServerID:
 		return fail(reasonServerID, "")
 	case erBinlogFatal:
@@ -114,15 +122,21 @@ func (s *settings) classify(err error, doing string) error {
 		}
 		return fail(reasonLogLost, "")
 	case erTooManyConnections, erServerShutdown, erQueryInterrupted, erLockWaitTimeout, erDeadlock, erKilled, erNewAbort,
-		erNetReadTimeout, erNetWriteTimeout, erLockTimeout, erQueryTimeout, erStatementTimeout, erOptionPreventsStatement:
+		erNetReadTimeout, erNetWriteTimeout, erLockTimeout, erQueryTimeout, erStatementTimeout, erOptionPreventsStatement,
+		erUserLimit, erTooManyUserConnections, erConnectionKilled, erIdle, erNetRead:
 		return fail(reasonUnreachable, "")
 	default:
 		return fmt.Errorf("%s: %w", doing, err)
 	}
-	var ne net.Error
-	if errors.As(err, &ne) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, mysql.ErrBadConn) ||
-		errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded) {
+	if lost(err) {
 		return fail(reasonUnreachable, "")
 	}
 	return fmt.Errorf("%s: %w", doing, err)
+}
+
+// lost reports whether an error is about the connection and not what was said over it.
+func lost(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, mysql.ErrBadConn) ||
+		errors.Is(err, errGreeting) || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded)
 }
