@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -74,11 +76,17 @@ func (l *Log) verifyTopic(ctx context.Context, name string, partitions int32, co
 	}
 	for _, k := range guarded {
 		want, ok := configs[k]
-		if got, known := is[k]; ok && known && !sameConfig(want, got) {
+		if got, known := is[k]; ok && known && !sameConfig(want, got) && !(forEver(want) && forEver(got)) {
 			return fmt.Errorf("topic %q has %s=%s, must be %s, or what is kept in it will be lost: change it (kafka-configs --alter --entity-type topics --entity-name %s --add-config '%s=%s') or use another name", name, k, got, want, name, k, want)
 		}
 	}
 	return nil
+}
+
+// forEver reports whether a retention is none: below zero, or more than can come about, as Debezium makes its topics.
+func forEver(retention string) bool {
+	n, err := strconv.ParseInt(strings.TrimSpace(retention), 10, 64)
+	return err == nil && (n < 0 || n == math.MaxInt64)
 }
 
 func sameConfig(a, b string) bool { return normalList(a) == normalList(b) }

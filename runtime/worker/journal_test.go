@@ -69,4 +69,11 @@ func TestJournal(t *testing.T) {
 			t.Errorf("%s: %v", topic, err)
 		}
 	}
+	// One of Debezium's, which asks for the longest time there is, is.
+	if err := l.EnsureTopic(ctx, "debeziums", 1, -1, map[string]string{"cleanup.policy": "delete", "retention.ms": "9223372036854775807", "retention.bytes": "-1"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openJournal(ctx, l, client, "debeziums"); err != nil {
+		t.Error(err)
+	}
 }
