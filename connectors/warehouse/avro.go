@@ -2,11 +2,14 @@ package warehouse
 
 import (
 	"compress/flate"
+	"context"
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
+	"slices"
+	"sync"
 
 	"github.com/dsnet/compress/bzip2"
 	"github.com/klauspost/compress/snappy"
@@ -70,7 +73,8 @@ func (f *avroRows) append(dst []byte, s *schema.Schema, v schema.Value) ([]byte,
 // container is Avro's object container file. Source: the Avro specification, "Object Container Files".
 type container struct {
 	avroRows
-	codec string // null, deflate, snappy, bzip2, zstandard
+	codec string    // null, deflate, snappy, bzip2, zstandard
+	idle  sync.Pool // of blockCodec: what compresses has tables larger than a small file
 }
 
 // blockBytes is about what a block holds before it is compressed.
@@ -91,10 +95,10 @@ func (f *container) header(s *avro.Schema) []byte {
 	return append(b, 0)
 }
 
-func (f *container) finish(o *body) func(io.Writer) error {
+func (f *container) finish(o *body) finish {
 	e, err := f.encoders.Get(o.schema, f.compile)
 	if err != nil {
-		return func(io.Writer) error { return err }
+		return func(context.Context, io.Writer) error { return err }
 	}
 	header := f.header(e.avro)
 	// The marker follows from what is written, so that a file that is written again is the same.
@@ -102,22 +106,27 @@ func (f *container) finish(o *body) func(io.Writer) error {
 	var sync [16]byte
 	binary.BigEndian.PutUint64(sync[:8], rng.Uint64())
 	binary.BigEndian.PutUint64(sync[8:], rng.Uint64())
-	return func(w io.Writer) error {
+	return func(_ context.Context, w io.Writer) error {
 		if _, err := w.Write(append(header[:len(header):len(header)], sync[:]...)); err != nil {
 			return err
 		}
 		var raw, packed, head []byte
 		at := int64(0)
-		compress, err := blockCodec(f.codec)
-		if err != nil {
-			return err
+		compress, kept := f.idle.Get().(blockCodec)
+		if !kept {
+			var err error
+			if compress, err = newBlockCodec(f.codec); err != nil {
+				return err
+			}
 		}
+		defer f.idle.Put(compress)
 		for _, c := range o.cuts {
-			raw = append(raw[:0], make([]byte, c.bytes)...)
+			raw = slices.Grow(raw[:0], int(c.bytes))[:c.bytes]
 			if _, err := o.content.ReadAt(raw, at); err != nil && err != io.EOF {
 				return err
 			}
 			at += c.bytes
+			var err error
 			if packed, err = compress(packed[:0], raw); err != nil {
 				return err
 			}
@@ -135,8 +144,10 @@ func (f *container) finish(o *body) func(io.Writer) error {
 // avroCodecs are the values of avro.codec, and how a file names them.
 var avroCodecs = map[string]string{"null": "null", "deflate": "deflate", "snappy": "snappy", "bzip2": "bzip2", "zstd": "zstandard", "zstandard": "zstandard"}
 
-// blockCodec makes what compresses the blocks of one file.
-func blockCodec(name string) (func(dst, raw []byte) ([]byte, error), error) {
+// A blockCodec compresses blocks, one after the other, into the memory of dst.
+type blockCodec func(dst, raw []byte) ([]byte, error)
+
+func newBlockCodec(name string) (blockCodec, error) {
 	switch name {
 	case "deflate":
 		z, err := flate.NewWriter(nil, flate.DefaultCompression)
@@ -157,7 +168,7 @@ func blockCodec(name string) (func(dst, raw []byte) ([]byte, error), error) {
 }
 
 // streamCodec makes a stream of each block.
-func streamCodec(z io.WriteCloser, reset func(io.Writer) error) func(dst, raw []byte) ([]byte, error) {
+func streamCodec(z io.WriteCloser, reset func(io.Writer) error) blockCodec {
 	var out sliceWriter
 	return func(dst, raw []byte) ([]byte, error) {
 		out.b = dst[:0]

@@ -25,8 +25,7 @@ func (f *File) NameWithEnd() string { return strings.TrimSuffix(f.Name, f.ext) +
 
 // openFile is a file that takes records, with those beside it.
 type openFile struct {
-	topic       string // as transforms have left it
-	folder      string
+	fileKey
 	ms          int64 // time of the first record
 	first, last int64
 	firstTime   int64 // see File
@@ -48,8 +47,9 @@ type body struct {
 
 // A fileKey tells a part's open files apart.
 type fileKey struct {
-	topic, folder string
-	tombstones    bool
+	topic      string // as transforms have left it
+	folder     string
+	tombstones bool
 }
 
 // A cut is a part of a body's content that holds whole records.
@@ -83,11 +83,12 @@ func (o *openFile) release() {
 type part struct {
 	tp      connectors.TopicPartition
 	open    map[fileKey]*openFile
-	base    int64  // time of the first record in the open files
-	latest  int64  // time of the newest one
-	current string // folder by time of the newest one; empty: of none yet
-	next    int64  // behind the last record that was taken
-	began   int64  // when the first open file was made, for the schedule
+	recent  *openFile // that was looked for last; nil: none
+	base    int64     // time of the first record in the open files
+	latest  int64     // time of the newest one
+	current string    // folder by time of the newest one; empty: of none yet
+	next    int64     // behind the last record that was taken
+	began   int64     // when the first open file was made, for the schedule
 
 	sealed    int  // groups that are not committed
 	busy      bool // one of them is being committed
@@ -96,12 +97,20 @@ type part struct {
 	moved     bool
 }
 
+// file is the open file of a key; nil where there is none.
+func (p *part) file(key fileKey) *openFile {
+	if p.recent == nil || p.recent.fileKey != key { // most records go where the one before went
+		p.recent = p.open[key]
+	}
+	return p.recent
+}
+
 // A group are the files of a part that become visible together.
 type group struct {
 	part   *part
 	files  []*openFile
-	finish [][]func(io.Writer) error // of each file's bodies
-	end    int64                     // offset behind the last record
+	finish [][]finish // of each file's bodies
+	end    int64      // offset behind the last record
 }
 
 // release gives back what the group's files hold.

@@ -1,6 +1,7 @@
 package warehouse
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
@@ -17,9 +18,12 @@ type format interface {
 	oneSchema() bool
 	// append appends a record, whose value is of schema s. An error is a data error of the record; then nothing is appended.
 	append(dst []byte, s *schema.Schema, v schema.Value) ([]byte, error)
-	// finish writes what makes a file of its records; nil where they are one already.
-	finish(f *body) func(w io.Writer) error
+	// finish is what makes a file of a body's records; nil where they are one already.
+	finish(o *body) finish
 }
+
+// A finish writes a file. Where that takes much memory it waits for its turn, until ctx ends.
+type finish func(ctx context.Context, w io.Writer) error
 
 // jsonLines are values as JSON without their schemas, one in a line.
 type jsonLines struct {
@@ -41,7 +45,7 @@ func (f *jsonLines) append(dst []byte, s *schema.Schema, v schema.Value) ([]byte
 	return append(out, '\n'), nil
 }
 
-func (f *jsonLines) finish(*body) func(io.Writer) error { return nil }
+func (f *jsonLines) finish(*body) finish { return nil }
 
 // textLines are values that are texts, one in a line.
 type textLines struct{}
@@ -56,7 +60,7 @@ func (f *textLines) append(dst []byte, _ *schema.Schema, v schema.Value) ([]byte
 	return append(append(dst, v.Str()...), '\n'), nil
 }
 
-func (f *textLines) finish(*body) func(io.Writer) error { return nil }
+func (f *textLines) finish(*body) finish { return nil }
 
 // rawBytes are values that are bytes, each with a separator behind it.
 type rawBytes struct {
@@ -77,7 +81,7 @@ func (f *rawBytes) append(dst []byte, _ *schema.Schema, v schema.Value) ([]byte,
 	return append(dst, f.separator...), nil
 }
 
-func (f *rawBytes) finish(*body) func(io.Writer) error { return nil }
+func (f *rawBytes) finish(*body) finish { return nil }
 
 // classKind is the last part of a class's name without suffix.
 func classKind(class, suffix string) string {

@@ -84,7 +84,7 @@ func TestAvroFilesAreReadByOthers(t *testing.T) {
 
 // Blocks of bzip2 are read by Go's own reader, also those that are larger than one of its.
 func TestBlocksOfBzip2(t *testing.T) {
-	compress, err := blockCodec(avroCodecs["bzip2"])
+	compress, err := newBlockCodec(avroCodecs["bzip2"])
 	if err != nil {
 		t.Fatal(err)
 	}

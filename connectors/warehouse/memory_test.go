@@ -1,6 +1,8 @@
 package warehouse
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	goruntime "runtime"
@@ -68,6 +70,91 @@ func (p *peak) Encode(dst, src []byte) ([]byte, error) {
 	return p.Codec.Encode(dst, src)
 }
 
+func parquetWith(codec compress.Codec) *parquetFiles {
+	return &parquetFiles{avroRows: avroRows{name: "ParquetFormat", fits: fitsParquet}, codec: parquetCodec{codec: codec}, groupBytes: rowGroupBytes}
+}
+
+// hooked is Snappy, and does something while a page is compressed.
+type hooked struct {
+	compress.Codec
+	then func()
+}
+
+func (h *hooked) Encode(dst, src []byte) ([]byte, error) {
+	h.then()
+	return h.Codec.Encode(dst, src)
+}
+
+// However many files are finished at once, in however many tasks, what they take together is bounded: the others wait, as long as their task runs.
+func TestWideFilesWaitForEachOther(t *testing.T) {
+	b := schema.NewStruct("wide")
+	values := make([]schema.Value, 1000)
+	for i := range values {
+		b.Field(fmt.Sprintf("c%d", i), schema.Int64Schema)
+		values[i] = schema.Int64Value(int64(i))
+	}
+	s, codec := b.Build(), &hooked{Codec: &parquet.Snappy, then: func() {}}
+	f := parquetWith(codec)
+	file := &body{content: content{s: &spool{}}, schema: s}
+	defer file.s.close()
+	row, err := f.append(nil, s, schema.StructValue(s, values))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for o := range int64(100) {
+		if err := file.add(row, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := f.maker(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory := m.memory(file.size)
+	checked := false
+	codec.then = func() {
+		if checked {
+			return
+		}
+		checked = true
+		if making.TryAcquire(makingBytes - memory + 1) {
+			t.Errorf("less than %d bytes are taken while it is made", memory)
+		}
+		if !making.TryAcquire(makingBytes - memory) {
+			t.Errorf("more than %d bytes are taken while it is made", memory)
+		} else {
+			making.Release(makingBytes - memory)
+		}
+	}
+	if err := f.finish(file)(t.Context(), io.Discard); err != nil || !checked {
+		t.Errorf("it is made: %v, %v", checked, err)
+	}
+	if !making.TryAcquire(makingBytes) {
+		t.Fatal("a file that is made takes memory")
+	}
+	defer making.Release(makingBytes)
+	codec.then = func() { t.Error("it is made while others have the memory") }
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := f.finish(file)(ctx, io.Discard); !errors.Is(err, context.Canceled) {
+		t.Errorf("a task that ends: %v", err)
+	}
+}
+
+// What files take follows from their columns and their size, and ordinary ones are made side by side.
+func TestHowManyFilesAreMadeAtOnce(t *testing.T) {
+	for _, c := range []struct {
+		columns int
+		size    int64
+		want    int64
+	}{{9, 1 << 40, 4}, {9, 20 << 10, 400}, {64, 1 << 40, 2}, {250, 10 << 20, 2}, {1000, 1 << 40, 1}, {1000, 100 << 10, 11}, {maxColumns, 8 << 20, 1}} {
+		m := &parquetMaker{root: &shape{to: c.columns}, page: pageSize(c.columns), groupBytes: rowGroupBytes}
+		if n := makingBytes / min(m.memory(c.size), makingBytes); n < c.want || n > 2*c.want {
+			t.Errorf("%d files of %d columns and %d bytes at once, want %d", n, c.columns, c.size, c.want)
+		}
+	}
+}
+
 // What a Parquet file takes while it is made does not grow with its columns without bound.
 func TestParquetFilesOfManyColumns(t *testing.T) {
 	for _, c := range []struct {
@@ -86,7 +173,7 @@ func TestParquetFilesOfManyColumns(t *testing.T) {
 		}
 		s := b.Build()
 		codec := &peak{Codec: &parquet.Snappy}
-		f := &parquetFiles{avroRows: avroRows{name: "ParquetFormat", fits: fitsParquet}, codec: parquetCodec{codec: codec}, groupBytes: rowGroupBytes}
+		f := parquetWith(codec)
 		file := &body{content: content{s: &spool{}}, schema: s}
 		var row []byte
 		for o := range c.rows {
@@ -104,11 +191,15 @@ func TestParquetFilesOfManyColumns(t *testing.T) {
 			}
 		}
 		before := heap()
-		if err := f.finish(file)(io.Discard); err != nil {
+		if err := f.finish(file)(t.Context(), io.Discard); err != nil {
 			t.Fatal(err)
 		}
-		if took := codec.heap - before; took > c.most {
-			t.Errorf("%s: a file takes %d MiB", c.name, took)
+		m, err := f.maker(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took, said := codec.heap-before, m.memory(file.size)>>20; took > c.most || took > 2*said {
+			t.Errorf("%s: a file takes %d MiB, and is said to take %d", c.name, took, said)
 		} else {
 			t.Logf("%s: a file of %d pages takes %d MiB", c.name, codec.pages, took)
 		}

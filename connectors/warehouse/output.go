@@ -2,6 +2,7 @@ package warehouse
 
 import (
 	"bufio"
+	"context"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -56,9 +57,9 @@ func (o *Output) view(v config.Values) (*view, *config.Error) {
 		rows.encoders.Limit = int(cacheSize.Get(v))
 		if kind == "Parquet" {
 			rows.fits = fitsParquet
-			out.format = &parquetFiles{rows, parquetCodecs[o.Pack], rowGroupBytes}
+			out.format = &parquetFiles{avroRows: rows, codec: parquetCodecs[o.Pack], groupBytes: rowGroupBytes}
 		} else {
-			out.format = &container{rows, "null"}
+			out.format = &container{avroRows: rows, codec: "null"}
 		}
 		out.of = newStructFields(o, int(cacheSize.Get(v))).of
 	}
@@ -294,8 +295,8 @@ func (e *structFields) build(key, value *schema.Schema) (*schema.Schema, error) 
 // jsonArray is lines of JSON as one list.
 type jsonArray struct{ rawBytes }
 
-func (f *jsonArray) finish(o *body) func(io.Writer) error {
-	return func(w io.Writer) error {
+func (f *jsonArray) finish(o *body) finish {
+	return func(_ context.Context, w io.Writer) error {
 		out := bufio.NewWriterSize(w, blockBytes)
 		out.WriteString("[\n")
 		in := bufio.NewReaderSize(io.NewSectionReader(&o.content, 0, o.content.size-1), blockBytes) // but for the last line feed

@@ -1,6 +1,7 @@
 package warehouse
 
 import (
+	"context"
 	"encoding/binary"
 	"io"
 
@@ -32,15 +33,15 @@ type packed struct {
 
 func (p *packed) ext() string { return p.format.ext() + p.end }
 
-func (p *packed) finish(o *body) func(io.Writer) error {
-	finish := p.format.finish(o)
-	return func(w io.Writer) error {
+func (p *packed) finish(o *body) finish {
+	inner := p.format.finish(o)
+	return func(ctx context.Context, w io.Writer) error {
 		z, err := p.pack(w)
 		if err != nil {
 			return err
 		}
-		if finish != nil {
-			err = finish(z)
+		if inner != nil {
+			err = inner(ctx, z)
 		} else {
 			_, err = io.Copy(z, io.NewSectionReader(&o.content, 0, o.content.size))
 		}

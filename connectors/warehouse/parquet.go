@@ -1,15 +1,20 @@
 package warehouse
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
+	"golang.org/x/sync/semaphore"
 
+	"millrace/schema"
 	"millrace/schema/avro"
 )
 
@@ -48,6 +53,8 @@ type parquetFiles struct {
 	avroRows
 	codec      parquetCodec
 	groupBytes int64 // see rowGroupBytes
+
+	makers, longMakers schema.Cache[*parquetMaker] // the second of files with long records, see longRecord
 }
 
 // pageSize is about what a page, and a dictionary, holds in a file of so many columns. While a row group is made each column has buffers
@@ -61,37 +68,94 @@ func fitsParquet(t *avro.Type) error {
 
 func (f *parquetFiles) ext() string { return f.codec.ext + ".parquet" }
 
-func (f *parquetFiles) finish(o *body) func(io.Writer) error {
-	e, err := f.encoders.Get(o.schema, f.compile)
+func (f *parquetFiles) finish(o *body) finish {
+	m, err := f.maker(o)
 	if err != nil {
-		return func(io.Writer) error { return err }
+		return func(context.Context, io.Writer) error { return err }
 	}
-	return func(w io.Writer) error {
+	return func(ctx context.Context, w io.Writer) error {
+		memory := min(m.memory(o.size), makingBytes)
+		if err := making.Acquire(ctx, memory); err != nil {
+			return err
+		}
+		defer making.Release(memory)
+		return m.make(w, o)
+	}
+}
+
+// making bounds what all tasks of the process take together while they make Parquet files; one that takes more by itself is alone.
+var making = semaphore.NewWeighted(makingBytes)
+
+const makingBytes = 208 << 20
+
+// memory is what a file of so many bytes of Avro takes while it is made, about and rather more: the pages of a row group until it is
+// written, and what each column has of buffers, tables and a dictionary, which grows with the values to a multiple of a page.
+func (m *parquetMaker) memory(size int64) int64 {
+	columns := int64(m.root.to)
+	column := min(16*int64(m.page)+80<<10, 16*size/columns+16<<10)
+	return min(size, m.groupBytes) + columns*column
+}
+
+// maker is what makes a file of o's schema.
+func (f *parquetFiles) maker(o *body) (*parquetMaker, error) {
+	makers := &f.makers
+	if o.largest >= longRecord {
+		makers = &f.longMakers
+	}
+	return makers.Get(o.schema, func(s *schema.Schema) (*parquetMaker, error) {
+		e, err := f.encoders.Get(s, f.compile)
+		if err != nil {
+			return nil, err
+		}
 		shape, err := newParquetShape(e.avro.Type(), o.largest >= longRecord)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		page := pageSize(shape.shape.to)
-		options := []parquet.WriterOption{parquet.NewSchema(e.avro.Name(), shape.root), parquet.Compression(f.codec.codec), parquet.DataPageVersion(1),
-			parquet.PageBufferSize(page), parquet.DictionaryMaxBytes(int64(page)), parquet.ColumnPageBuffers(parquet.NewChunkBufferPool(page / 2)), parquet.CreatedBy("millrace", "1", "parquet-go"),
-			parquet.KeyValueMetadata("parquet.avro.schema", e.avro.Canonical()), parquet.KeyValueMetadata("writer.model.name", "avro")}
+		m := &parquetMaker{root: shape.shape, groupBytes: f.groupBytes, page: pageSize(shape.shape.to), options: []parquet.WriterOption{parquet.NewSchema(e.avro.Name(), shape.root), parquet.Compression(f.codec.codec),
+			parquet.DataPageVersion(1), parquet.WriteBufferSize(blockSize), parquet.CreatedBy("millrace", "1", "parquet-go"),
+			parquet.KeyValueMetadata("parquet.avro.schema", e.avro.Canonical()), parquet.KeyValueMetadata("writer.model.name", "avro")}}
+		m.options = append(m.options, parquet.DictionaryMaxBytes(int64(m.page)), parquet.ColumnPageBuffers(parquet.NewChunkBufferPool(m.page/2)))
 		for _, path := range shape.loose {
-			options = append(options, parquet.SkipPageBounds(path...))
+			m.options = append(m.options, parquet.SkipPageBounds(path...))
 		}
-		out := parquet.NewWriter(w, options...) // the generic one takes no lists of two levels
-		s := &shredder{columns: make([][]parquet.Value, shape.shape.to), groupBytes: f.groupBytes}
-		if err := s.all(o, shape.shape, out); err != nil {
-			return err
-		}
-		return out.Close()
+		return m, nil
+	})
+}
+
+// A parquetMaker makes files of one schema, several at a time.
+type parquetMaker struct {
+	root       *shape
+	options    []parquet.WriterOption
+	page       int // see pageSize
+	groupBytes int64
+	idle       sync.Pool // of *shredder
+}
+
+// smallPage is the least that a column's buffer is made for.
+const smallPage = 4 << 10
+
+func (m *parquetMaker) make(w io.Writer, o *body) error {
+	s, kept := m.idle.Get().(*shredder)
+	if !kept {
+		s = &shredder{columns: make([][]parquet.Value, m.root.to)}
 	}
+	// The library makes a column's buffer for a whole page. A small file has none, so that its pages are as large as all of it.
+	page := min(m.page, max(int(min(o.size, pageBytes)), smallPage))
+	out := parquet.NewWriter(w, append(slices.Clip(m.options), parquet.PageBufferSize(page))...) // the generic one takes no lists of two levels
+	if err := s.all(o, m.root, m.groupBytes, out); err != nil {
+		return err
+	}
+	if o.largest < longRecord {
+		m.idle.Put(s)
+	}
+	return out.Close()
 }
 
 // A shredder takes Avro's bytes apart into the columns of a Parquet file.
 type shredder struct {
-	in         []byte
-	columns    [][]parquet.Value
-	groupBytes int64
+	raw     []byte // of a block
+	in      []byte // what is left of it
+	columns [][]parquet.Value
 }
 
 // columnFile is a Parquet file that takes columns.
@@ -103,17 +167,16 @@ type columnFile interface {
 var errTornRow = errors.New("what was kept of a record cannot be read")
 
 // all writes the records of a file.
-func (s *shredder) all(o *body, root *shape, out columnFile) error {
-	var raw []byte
+func (s *shredder) all(o *body, root *shape, groupBytes int64, out columnFile) error {
 	at, group := int64(0), int64(0)
 	writers := out.ColumnWriters()
 	for _, c := range o.cuts {
-		raw = append(raw[:0], make([]byte, c.bytes)...)
-		if _, err := o.content.ReadAt(raw, at); err != nil && err != io.EOF {
+		s.raw = slices.Grow(s.raw[:0], int(c.bytes))[:c.bytes]
+		if _, err := o.content.ReadAt(s.raw, at); err != nil && err != io.EOF {
 			return err
 		}
 		at += c.bytes
-		s.in = raw
+		s.in = s.raw
 		for range c.records {
 			if err := s.value(root, 0); err != nil {
 				return err
@@ -128,7 +191,7 @@ func (s *shredder) all(o *body, root *shape, out columnFile) error {
 			}
 			s.columns[i] = values[:0]
 		}
-		if group += c.bytes; group >= s.groupBytes {
+		if group += c.bytes; group >= groupBytes {
 			if err := out.Flush(); err != nil {
 				return err
 			}

@@ -58,6 +58,49 @@ func TestRowGroupsAreBounded(t *testing.T) {
 	}
 }
 
+// A file does not depend on those that were made before it: one that is written again after a restart is the same.
+func TestAFileIsTheSameAfterOthers(t *testing.T) {
+	f := parquetWith(&parquet.Snappy)
+	f.groupBytes = 100 << 10
+	s := schema.NewStruct("row").Field("a", schema.OptionalString).Field("b", schema.Int64Schema).Field("c", schema.ArrayOf(schema.StringSchema).Build()).Build()
+	fill := func(from, to, distinct int64) *body {
+		o := &body{content: content{s: &spool{}}, schema: s}
+		for i := from; i < to; i++ {
+			text := schema.StringValue(strings.Repeat("x", 20) + fmt.Sprint(i%distinct))
+			b, err := f.append(nil, s, schema.StructValue(s, []schema.Value{text, schema.Int64Value(i), schema.ArrayValue([]schema.Value{text, text})}))
+			if err == nil {
+				err = o.add(b, i)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		return o
+	}
+	files := []*body{fill(0, 10, 3), fill(10, 30_000, 30_000), fill(5, 3000, 10), fill(0, 10, 3), fill(7, 8, 1)}
+	m, err := f.maker(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(m *parquetMaker, o *body) []byte {
+		var out bytes.Buffer
+		if err := m.make(&out, o); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
+	}
+	for i, o := range files {
+		alone := &parquetMaker{root: m.root, options: m.options, page: m.page, groupBytes: m.groupBytes}
+		if got, want := write(m, o), write(alone, o); !bytes.Equal(got, want) {
+			t.Errorf("file %d has %d bytes, and %d by itself", i, len(got), len(want))
+		}
+	}
+	for _, o := range files {
+		o.release()
+		o.s.close()
+	}
+}
+
 // Long values must not stand in the footer, where they would be read before anything else.
 func TestTheFooterStaysSmall(t *testing.T) {
 	text := schema.NewStruct("text").Field("a", schema.StringSchema).Field("b", schema.New(schema.Bytes).Optional().Build()).Build()

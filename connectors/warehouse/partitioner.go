@@ -58,6 +58,7 @@ type Partitioner struct {
 
 	buf   []byte
 	known map[string]string // paths, so that each is made once
+	path  string            // of the last record
 	last  struct {          // of the path format
 		from, to int64
 		text     string
@@ -179,7 +180,11 @@ func (p *Partitioner) Place(r *schema.Record, now time.Time) (path string, ms in
 	if p.schemaFolder == "SUFFIX" {
 		b = appendSchemaFolder(append(b, '/'), r)
 	}
+	if string(b) == p.path {
+		return p.path, ms, nil
+	}
 	if path, ok := p.known[string(b)]; ok {
+		p.path = path
 		return path, ms, nil
 	}
 	path = string(b)

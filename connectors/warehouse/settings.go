@@ -157,9 +157,9 @@ func newFormat(v config.Values, class config.Class, gzip int) (format, *config.E
 	rows.encoders.Limit = int(cacheSize.Get(v))
 	if kind == "Parquet" {
 		rows.fits = fitsParquet
-		return &parquetFiles{rows, parquetCodecs[strings.ToLower(parquetCodecName.Get(v))], rowGroupBytes}, nil
+		return &parquetFiles{avroRows: rows, codec: parquetCodecs[strings.ToLower(parquetCodecName.Get(v))], groupBytes: rowGroupBytes}, nil
 	}
-	return &container{rows, avroCodecs[strings.ToLower(avroCodec.Get(v))]}, nil
+	return &container{avroRows: rows, codec: avroCodecs[strings.ToLower(avroCodec.Get(v))]}, nil
 }
 
 // whole compresses files of a format with gzip at that level; 0: not at all.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"runtime/debug"
 	"slices"
@@ -254,14 +253,15 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 	default:
 		return t.bad(ctx, p, r, connectors.Failed(&nullValue, nil, fmt.Sprintf("the record at %s has a null value", where(r)), ""))
 	}
-	turn, err := t.encode(p, key, ms, r)
+	f := p.file(key)
+	turn, err := t.encode(p, f, key, ms, r)
 	if err != nil {
 		return t.bad(ctx, p, r, noFile(r, err))
 	}
 	if turn {
 		t.seal(p)
+		f = nil
 	}
-	f := p.open[key]
 	if f == nil {
 		f = t.newFile(key, r.Origin, ms)
 	}
@@ -278,7 +278,9 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 		p.current = t.parter.TimeFolder()
 	}
 	p.latest = max(p.latest, ms)
-	p.open[key] = f
+	if f.records == 1 {
+		p.open[key], p.recent = f, f
+	}
 	p.next = offset + 1
 	if f.records >= int64(t.set.flushSize) || t.set.bytes > 0 && f.size >= t.set.bytes || t.set.maxOpen > 0 && len(p.open) >= t.set.maxOpen {
 		t.seal(p)
@@ -286,9 +288,9 @@ func (t *Task) take(ctx context.Context, r *schema.Record, now time.Time) error 
 	return nil
 }
 
-// encode turns a record into what the views' files get of it. turn says that the open files are finished before. An error is a data
-// error of the record.
-func (t *Task) encode(p *part, key fileKey, ms int64, r *schema.Record) (turn bool, err error) {
+// encode turns a record into what the views' files get of it. f is its open file, if there is one; turn says that the open files are finished
+// before. An error is a data error of the record.
+func (t *Task) encode(p *part, f *openFile, key fileKey, ms int64, r *schema.Record) (turn bool, err error) {
 	var parts [3]schema.Value
 	for i, view := range t.shown(key) {
 		s, v, err := view.of(r)
@@ -297,7 +299,6 @@ func (t *Task) encode(p *part, key fileKey, ms int64, r *schema.Record) (turn bo
 		}
 		parts[i], t.rows[i].schema = v, s
 	}
-	f := p.open[key]
 	turn = t.turns(p, f, key, ms)
 	if turn || f == nil { // it is a file's first
 		if err := t.checkName(p, key, r.Origin.Offset, ms); err != nil {
@@ -335,7 +336,7 @@ func (t *Task) shown(key fileKey) []*view {
 }
 
 func (t *Task) newFile(key fileKey, first *schema.Origin, ms int64) *openFile {
-	f := &openFile{topic: key.topic, folder: key.folder, first: first.Offset, firstTime: first.Timestamp, ms: ms}
+	f := &openFile{fileKey: key, first: first.Offset, firstTime: first.Timestamp, ms: ms}
 	for i, view := range t.shown(key) {
 		f.bodies = append(f.bodies, &body{content: content{s: t.spool}, view: view, schema: t.rows[i].schema})
 	}
@@ -462,13 +463,14 @@ func (t *Task) seal(p *part) {
 	}
 	slices.SortFunc(g.files, func(a, b *openFile) int { return int(min(max(a.first-b.first, -1), 1)) })
 	for _, f := range g.files {
-		var finish []func(io.Writer) error
+		var all []finish
 		for _, b := range f.bodies {
-			finish = append(finish, b.view.format.finish(b))
+			all = append(all, b.view.format.finish(b))
 		}
-		g.finish = append(g.finish, finish)
+		g.finish = append(g.finish, all)
 	}
 	clear(p.open)
+	p.recent = nil
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	p.sealed++
@@ -615,7 +617,7 @@ func (t *Task) commit(ctx context.Context, g *group) (err error) {
 			if finish := g.finish[i][j]; finish != nil {
 				whole = &content{s: t.spool}
 				defer whole.release()
-				if err := finish(whole); err != nil {
+				if err := finish(ctx, whole); err != nil {
 					return err
 				}
 				moving()

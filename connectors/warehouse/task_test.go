@@ -459,11 +459,22 @@ type nowhere struct{}
 func (nowhere) Commit(context.Context, connectors.TopicPartition, []File, func()) error { return nil }
 func (nowhere) Close()                                                                  {}
 
-// BenchmarkPut is a record's way into a file, the file's commit aside.
-func BenchmarkPut(b *testing.B) {
-	for _, name := range []string{"JsonFormat", "AvroFormat"} {
-		b.Run(name, func(b *testing.B) {
-			v, errs := Settings.Parse(conf("format.class", name, "flush.size", "100000"))
+// BenchmarkFiles is a record's way into a finished file, the target aside: ns/record is wall time, and counts what the committers do beside it.
+func BenchmarkFiles(b *testing.B) {
+	sale := schema.NewStruct("sale").Field("id", schema.Int64Schema).Field("customer", schema.OptionalString).Field("country", schema.StringSchema).Field("amount", schema.Float64Schema).
+		Field("at", schema.TimestampOf().Build()).Field("count", schema.Int32Schema).Field("note", schema.OptionalString).Field("paid", schema.BoolSchema).Build()
+	const each, folders = 500, 5000
+	for _, c := range []struct {
+		name  string
+		pairs []string
+	}{
+		{"json", []string{"format.class", "JsonFormat", "flush.size", "100000"}},
+		{"avro", []string{"format.class", "AvroFormat", "flush.size", "100000", "avro.codec", "snappy"}},
+		{"parquet", []string{"format.class", "ParquetFormat", "flush.size", "100000"}},
+		{"parquet in small files", []string{"format.class", "ParquetFormat", "flush.size", "200"}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			v, errs := Settings.Parse(conf(c.pairs...))
 			if len(errs) > 0 {
 				b.Fatal(errs)
 			}
@@ -474,14 +485,16 @@ func BenchmarkPut(b *testing.B) {
 			if _, err := task.Open(b.Context(), []connectors.TopicPartition{topic}); err != nil {
 				b.Fatal(err)
 			}
-			records, offset := make([]schema.Record, 500), int64(0)
+			records, offset := make([]schema.Record, each), int64(0)
 			for i := range records {
-				records[i] = row(0, 2)
+				records[i] = connectortest.At(schema.Record{ValueSchema: sale}, topic, 0)
 			}
 			b.ReportAllocs()
 			for b.Loop() {
 				for i := range records {
 					records[i].Origin.Offset = offset
+					records[i].Value = schema.StructValue(sale, []schema.Value{schema.Int64Value(offset), schema.StringValue(customers[offset%folders]), schema.StringValue(countries[offset%5]), schema.Float64Value(float64(offset) * 1.25),
+						schema.TimestampValue(1_700_000_000_000 + offset*7), schema.Int32Value(int32(offset % 100)), schema.StringValue(notes[offset%each]), schema.BoolValue(offset%2 == 0)})
 					offset++
 				}
 				if err := task.Put(b.Context(), records); err != nil {
@@ -494,4 +507,16 @@ func BenchmarkPut(b *testing.B) {
 			}
 		})
 	}
+}
+
+var (
+	countries        = []string{"DE", "FR", "US", "GB", "IT"}
+	customers, notes = texts("customer-%d", 5000), texts("some note that is longer %d", 500)
+)
+
+func texts(format string, n int) (out []string) {
+	for i := range n {
+		out = append(out, fmt.Sprintf(format, i))
+	}
+	return out
 }
