@@ -172,9 +172,20 @@ func (t *Table) advance(partition int32, next int64) {
 }
 
 // ReadToEnd returns when everything that was acknowledged, or committed, before the call has been
-// applied.
+// applied, as far as readers of committed records can see: not what lies behind a transaction that is open.
 func (t *Table) ReadToEnd(ctx context.Context) error {
-	ends, err := t.adm.ListCommittedOffsets(ctx, t.topic)
+	return t.readTo(ctx, t.adm.ListCommittedOffsets)
+}
+
+// ReadPastOpen is ReadToEnd for who must miss nothing that was committed before the call. It waits for
+// transactions to end that are open, those of the dead, too: until somebody takes their ids over, or they
+// time out.
+func (t *Table) ReadPastOpen(ctx context.Context) error {
+	return t.readTo(ctx, t.adm.ListEndOffsets)
+}
+
+func (t *Table) readTo(ctx context.Context, list func(context.Context, ...string) (kadm.ListedOffsets, error)) error {
+	ends, err := list(ctx, t.topic)
 	if err == nil {
 		err = ends.Error()
 	}

@@ -128,6 +128,48 @@ func TestTableFollowsAnotherWriter(t *testing.T) {
 	})
 }
 
+// What one transaction has committed behind another's that is open is waited for by who must not miss it, and by nobody else.
+func TestTableReadsPastOpenTransactions(t *testing.T) {
+	everyLog(t, func(t *testing.T, l *log.Log) {
+		ctx := deadline(t)
+		a, sa := open(t, l, "table")
+		writer := func(id, key string) *kgo.Client {
+			cl, err := kgo.NewClient(append(l.ClientOpts(), kgo.TransactionalID(id), kgo.DefaultProduceTopic("table"))...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(cl.Close)
+			if err := cl.BeginTransaction(); err != nil {
+				t.Fatal(err)
+			}
+			if err := cl.ProduceSync(ctx, rec(key, id)).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+			return cl
+		}
+		dead := writer("dead", "k1")
+		if err := log.EndTransaction(ctx, writer("alive", "k2"), kgo.TryCommit); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.ReadToEnd(ctx); err != nil || sa.text() != "map[]" {
+			t.Errorf("%s, %v; want nothing while a transaction is open before", sa.text(), err)
+		}
+		past := make(chan error, 1)
+		go func() { past <- a.ReadPastOpen(ctx) }()
+		select {
+		case err := <-past:
+			t.Fatalf("it did not wait: %v", err)
+		case <-time.After(200 * time.Millisecond):
+		}
+		if err := log.EndTransaction(ctx, dead, kgo.TryAbort); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-past; err != nil || sa.text() != "map[k2:alive]" {
+			t.Errorf("%s, %v; want what was committed", sa.text(), err)
+		}
+	})
+}
+
 func TestPutsOfManyGoroutinesKeepTheirOwnOrder(t *testing.T) {
 	everyLog(t, func(t *testing.T, l *log.Log) {
 		ctx := deadline(t)

@@ -50,8 +50,9 @@ func OpenOffsets(ctx context.Context, l *log.Log, t runtime.InternalTopic, lg *s
 // Close ends the store.
 func (o *Offsets) Close() { o.table.Close() }
 
-// ReadToEnd returns when All shows all that was written before the call.
-func (o *Offsets) ReadToEnd(ctx context.Context) error { return o.table.ReadToEnd(ctx) }
+// ReadToEnd returns when All shows all that was written before the call. Behind a transaction that is open,
+// as another task's that died within it, may lie offsets that were committed: a task that began without them would read again.
+func (o *Offsets) ReadToEnd(ctx context.Context) error { return o.table.ReadPastOpen(ctx) }
 
 // All are the offsets stored for a connector, in the order in which their source
 // partitions were first seen.
@@ -156,7 +157,7 @@ func (o *Offsets) Put(ctx context.Context, connector string, offsets []connector
 	if err := o.table.Put(ctx, rs...); err != nil {
 		return err
 	}
-	return o.table.ReadToEnd(ctx)
+	return o.ReadToEnd(ctx)
 }
 
 // A Codec reads and writes records of the offset topic. It is used by one goroutine
