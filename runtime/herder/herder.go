@@ -183,6 +183,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 	}
 	h.worker = worker.New(worker.Config{
 		Log: c.Log, Plugins: c.Plugins, Worker: c.Worker, Files: c.Files, Offsets: h.offsets, Logger: h.lg, Used: h.topicUsed, Providers: c.Providers, Expires: h.expires, Forgotten: &h.statuses.Forgotten, Registry: c.Registry,
+		Counted: func() bool { return h.member.Counted() },
 	})
 	h.validator = &settings.Validator{Plugins: c.Plugins, Worker: c.Worker, Providers: c.Providers, Context: func(name string) connectors.Context { return h.worker.Context(name, -1) },
 		ExactlyOnce: c.Worker.ExactlyOnceSources()}
@@ -193,6 +194,11 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 	var joined context.Context
 	joined, h.endMember = context.WithCancel(context.Background())
 	h.configs.Live()
+	h.statuses.Watch(func(id runtime.TaskID) {
+		if c := h.configs.Now().Connectors[id.Connector]; c == nil || id.Task >= len(c.Tasks) { // a worker's late word of what was deleted while it was away
+			h.mail.post(func() {})
+		}
+	})
 	h.watching.Go(func() { h.watch(h.stopped) })
 	go h.loop()
 	go func() {
@@ -363,5 +369,9 @@ func (h *Herder) end() {
 	close(h.done)
 }
 
-// topicUsed records that a connector used a topic.
-func (h *Herder) topicUsed(u store.TopicUse) { h.statuses.PutTopic(u) }
+// topicUsed records that a connector used a topic, unless it was deleted meanwhile.
+func (h *Herder) topicUsed(u store.TopicUse) {
+	if h.configs.Now().Connectors[u.Connector] != nil {
+		h.statuses.PutTopic(u)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -53,10 +54,25 @@ type Config struct {
 type Member struct {
 	Config
 	rejoin chan struct{} // of one: join again soon
+	until  atomic.Pointer[time.Time]
 }
 
 // New makes a member that has not joined yet.
 func New(c Config) *Member { return &Member{Config: c, rejoin: make(chan struct{}, 1)} }
+
+// Counted reports whether the group still counts the member in, as far as can be known here: a session has
+// not passed since the coordinator's last word. It is true at most until Lost is called, and turns false by
+// itself: a process that was halted, and goes on, finds out before anything of it runs that waits for a clock.
+func (m *Member) Counted() bool {
+	until := m.until.Load()
+	return until != nil && time.Now().Before(*until)
+}
+
+// heard notes that the coordinator counted the member in at that time.
+func (m *Member) heard(at time.Time) {
+	until := at.Add(m.Session)
+	m.until.Store(&until)
+}
 
 // A member that is out tries again after firstPause, then after twice that, up to mostPause.
 const (
@@ -111,6 +127,7 @@ func (m *Member) Run(ctx context.Context, leave time.Duration) {
 			at.ID = needed.id
 			continue
 		}
+		m.until.Store(nil)
 		if m.Failed != nil {
 			m.Failed(err)
 		}
@@ -205,6 +222,7 @@ func (m *Member) join(ctx context.Context, last Membership) (Membership, error) 
 	case err != nil:
 		return now, fmt.Errorf("sync group %s: %w", m.Group, err)
 	}
+	m.heard(time.Now())
 	return now, m.Owner.Assigned(ctx, now, synced.MemberAssignment)
 }
 
@@ -237,6 +255,9 @@ func (p *pulse) beat(ctx context.Context) (err error, out bool) {
 		err = kerr.ErrorForCode(resp.ErrorCode)
 		if err == nil || !kerr.IsRetriable(err) || errors.Is(err, kerr.RebalanceInProgress) {
 			p.alive, p.warned = sent, false
+			if err == nil || errors.Is(err, kerr.RebalanceInProgress) {
+				p.m.heard(sent)
+			}
 			return err, false
 		}
 	}
@@ -287,6 +308,7 @@ func (m *Member) watch(ctx context.Context, at Membership) {
 		case <-tick.C:
 		}
 		if err, out := p.beat(ctx); out {
+			m.until.Store(nil)
 			m.Owner.Lost(err)
 			m.RequestRejoin() // what this join reports as owned no longer is
 			return

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/deploy/line"
 	"millrace/log"
 	"millrace/log/logtest"
 	"millrace/runtime"
@@ -18,12 +17,18 @@ import (
 )
 
 // overTCP opens the embedded log as another process does: as a cluster behind an
-// address. What it dials goes through line, which can be cut.
-func overTCP(t testing.TB, l *log.Log, via *line) *log.Log {
+// address. What it dials goes through a line.
+func overTCP(t testing.TB, l *log.Log, via *line.Line) *log.Log {
+	t.Helper()
+	return throughLine(t, []string{l.Addr()}, via)
+}
+
+// throughLine opens a cluster behind a line.
+func throughLine(t testing.TB, seeds []string, via *line.Line) *log.Log {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), Wait)
 	defer cancel()
-	remote, err := log.Open(ctx, log.Config{Seeds: []string{l.Addr()}, ClientOpts: []kgo.Opt{kgo.Dialer(via.dial)}})
+	remote, err := log.Open(ctx, log.Config{Seeds: seeds, ClientOpts: []kgo.Opt{kgo.Dialer(via.Dial)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,37 +40,6 @@ func overTCP(t testing.TB, l *log.Log, via *line) *log.Log {
 		}
 	})
 	return remote
-}
-
-// A line carries connections until it is cut. A cut line is silent: what was open
-// stays open and nothing comes through, as with a broken switch.
-type line struct {
-	mu   sync.Mutex // guards the fields below
-	cut  bool
-	open []net.Conn
-}
-
-func (l *line) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.cut {
-		return nil, errors.New("the line is cut")
-	}
-	c, err := (&net.Dialer{}).DialContext(ctx, network, addr)
-	if err == nil {
-		l.open = append(l.open, c)
-	}
-	return c, err
-}
-
-func (l *line) setCut(cut bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.cut = cut
-	for _, c := range l.open {
-		c.Close()
-	}
-	l.open = nil
 }
 
 // listening is a log in memory with a port.
@@ -107,7 +81,7 @@ func TestASecondWorkerJoinsOverTCP(t *testing.T) {
 	Create(t, h1, "c", "connector.class", "Numbers", "topic", "n", "tasks.max", "4", "tasks", "4")
 	Until(t, "four tasks to run here", func() bool { return spread(h1, "c", 4, 1) })
 
-	h2 := Worker(t, overTCP(t, l, &line{}), Plugins(t, s2.Plugin("Numbers")))
+	h2 := Worker(t, overTCP(t, l, line.New(t)), Plugins(t, s2.Plugin("Numbers")))
 	Until(t, "the tasks to be shared out", func() bool { return spread(h1, "c", 4, 2) && spread(h2, "c", 4, 2) })
 
 	group, err := l.Admin().DescribeGroups(context.Background(), "millrace")
@@ -147,7 +121,7 @@ func TestAConnectorOfAnotherWorkerIsPlannedThere(t *testing.T) {
 	source := NewSource()
 	p := Plugins(t, source.Plugin("Numbers"))
 	h1 := Worker(t, l, p)
-	h2 := Worker(t, overTCP(t, l, &line{}), p)
+	h2 := Worker(t, overTCP(t, l, line.New(t)), p)
 	for i := range 4 {
 		Create(t, h1, fmt.Sprintf("c%d", i), "connector.class", "Numbers", "topic", "n", "count", "10")
 	}
@@ -162,61 +136,6 @@ func TestAConnectorOfAnotherWorkerIsPlannedThere(t *testing.T) {
 		}
 		return len(by) == 2
 	})
-}
-
-// worker-log/1: a worker that is cut off stops within its session, and after its
-// return each task runs once.
-func TestAWorkerThatIsCutOffStops(t *testing.T) {
-	l := listening(t)
-	s1, s2 := NewSource(), NewSource()
-	for _, s := range []*Source{s1, s2} {
-		s.Pause.Store(int64(time.Millisecond))
-	}
-	settings := []string{"session.timeout.ms", "6000", "heartbeat.interval.ms", "100", "task.shutdown.graceful.timeout.ms", "500"}
-	h1 := Worker(t, l, Plugins(t, s1.Plugin("Numbers")), settings...)
-	cable := &line{}
-	h2 := Worker(t, overTCP(t, l, cable), Plugins(t, s2.Plugin("Numbers")), settings...)
-	Create(t, h1, "c", "connector.class", "Numbers", "topic", "n", "tasks.max", "2", "tasks", "2")
-	Until(t, "a task on each", func() bool { return spread(h1, "c", 2, 2) })
-	var moved int
-	for task, w := range owners(h1, "c") {
-		if w == h2.WorkerID() {
-			moved = task
-		}
-	}
-
-	cable.setCut(true)
-	Until(t, "the other worker to take over", func() bool { return owners(h1, "c")[moved] == h1.WorkerID() })
-	Until(t, "the cut off worker to have let go", func() bool {
-		n := s2.Emitted.Load()
-		time.Sleep(20 * time.Millisecond)
-		return s2.Emitted.Load() == n
-	})
-	told := s2.Committed("c", moved)
-	Until(t, "the task to go on here", func() bool { return s1.Committed("c", moved) > told })
-
-	before := generation(t, l)
-	cable.setCut(false)
-	Until(t, "a task on each again", func() bool { return spread(h1, "c", 2, 2) && spread(h2, "c", 2, 2) })
-	if n := generation(t, l) - before; n > 2 {
-		t.Errorf("%d rebalances after the return, want one to give up work and one to take it", n)
-	}
-	if s1.Twice() || s2.Twice() {
-		t.Error("a task ran twice in one worker")
-	}
-	checkNumbers(t, l, "n", 100)
-	// What the old owner had committed was not written over what the new one did.
-	offsets, err := h1.Offsets(context.Background(), "c")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range offsets {
-		task, _ := o.Partition.Lookup("task")
-		n, _ := o.Offset.Lookup("n")
-		if n.Int() < told && int(task.Int()) == moved {
-			t.Errorf("the offset went back to %d from %d", n.Int(), told)
-		}
-	}
 }
 
 // generation is the workers' generation, as their reports say it.
@@ -247,7 +166,7 @@ func TestKillAndRestartLosesNothing(t *testing.T) {
 	l := listening(t)
 	for round := range 3 {
 		source := NewSource()
-		cable := &line{}
+		cable := line.New(t)
 		remote := overTCP(t, l, cable)
 		h := Start(t, remote, Plugins(t, source.Plugin("Numbers")), "session.timeout.ms", "6000",
 			"task.shutdown.graceful.timeout.ms", "200", "offset.flush.timeout.ms", "500")
@@ -265,7 +184,7 @@ func TestKillAndRestartLosesNothing(t *testing.T) {
 		if round > 0 && source.Starts()[0] == 0 {
 			t.Error("the source began anew")
 		}
-		cable.setCut(true) // nothing of it reaches the log any more
+		cable.Break() // nothing of it reaches the log any more
 		Close(t, h)
 	}
 	duplicates := checkNumbers(t, l, "n", 2000)

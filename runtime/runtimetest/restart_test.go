@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"millrace/connectors"
+	"millrace/deploy/line"
 	"millrace/log/logtest"
 	"millrace/runtime"
 	"millrace/schema"
@@ -29,7 +30,7 @@ func TestARestartOfFailedTasksLeavesTheOthers(t *testing.T) {
 		s.Pause.Store(int64(time.Millisecond))
 	}
 	h1 := Worker(t, l, Plugins(t, s1.Plugin("Numbers")), "auto.restart", "false")
-	h2 := Worker(t, overTCP(t, l, &line{}), Plugins(t, s2.Plugin("Numbers")), "auto.restart", "false")
+	h2 := Worker(t, overTCP(t, l, line.New(t)), Plugins(t, s2.Plugin("Numbers")), "auto.restart", "false")
 	Create(t, h1, "c", "connector.class", "Numbers", "topic", "n", "tasks.max", "6", "tasks", "6", "batch", "1")
 	settled := func() bool {
 		by := map[string]bool{}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"millrace/connectors"
+	"millrace/deploy/line"
 	"millrace/log/logtest"
 	"millrace/runtime"
 	"millrace/runtime/herder"
@@ -327,7 +328,7 @@ func TestTheDetailOfAnotherWorkersTask(t *testing.T) {
 	source := NewSource()
 	source.Pause.Store(int64(time.Millisecond))
 	h1 := Worker(t, l, Plugins(t, source.Plugin("Numbers")))
-	h2 := Worker(t, overTCP(t, l, &line{}), Plugins(t, source.Plugin("Numbers")))
+	h2 := Worker(t, overTCP(t, l, line.New(t)), Plugins(t, source.Plugin("Numbers")))
 	Create(t, h1, "c", "connector.class", "Numbers", "topic", "n", "tasks.max", "4", "tasks", "4")
 	Until(t, "the tasks to be shared out", func() bool {
 		by := owners(h1, "c")

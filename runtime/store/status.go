@@ -55,6 +55,7 @@ type Statuses struct {
 	queue  []string                       // their keys, in order
 	seq    int64
 	idle   chan struct{} // closed when ours is empty; nil while nobody waits
+	heard  func(runtime.TaskID)
 }
 
 type report struct {
@@ -136,7 +137,15 @@ func (s *Statuses) get(key string) (Status, bool) {
 	return st, ok
 }
 
-// Known are the connectors and tasks of which a state is known.
+// Watch has f called for each connector (task -1) and task of which the topic tells something from now on. f must not block.
+func (s *Statuses) Watch(f func(runtime.TaskID)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.heard = f
+}
+
+// Known are the connectors and tasks of which a state is known, and connectors of which no more is known than a topic
+// that they used.
 func (s *Statuses) Known() (connectors []string, tasks []runtime.TaskID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -147,9 +156,18 @@ func (s *Statuses) Known() (connectors []string, tasks []runtime.TaskID) {
 			tasks = append(tasks, id)
 		}
 	}
+	stays := func(key string) bool { r, ours := s.ours[key]; return !ours || r.value != nil }
 	for key := range s.logged {
-		if r, ours := s.ours[key]; !ours || r.value != nil {
+		if stays(key) {
 			add(key)
+		}
+	}
+	for name, uses := range s.topics {
+		for topic := range uses {
+			if _, logged := s.logged[connectorKey(name)]; !logged && stays(topicKey(topic, name)) {
+				connectors = append(connectors, name)
+				break
+			}
 		}
 	}
 	for key, r := range s.ours {
@@ -311,13 +329,34 @@ func parseTaskKey(key string) (runtime.TaskID, bool) {
 
 // apply reads records as they come.
 func (s *Statuses) apply(records []*kgo.Record) {
+	told := map[runtime.TaskID]bool{}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, r := range records {
 		if err := s.one(r); err != nil {
 			s.lg.Error("record of the status topic is skipped", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "err", err)
+		} else if r.Value != nil {
+			told[partOf(string(r.Key))] = true
 		}
 	}
+	heard := s.heard
+	s.mu.Unlock()
+	if heard != nil {
+		for id := range told {
+			heard(id)
+		}
+	}
+}
+
+// partOf is what a key is about: a task, or a connector (task -1).
+func partOf(key string) runtime.TaskID {
+	if id, ok := parseTaskKey(key); ok {
+		return id
+	}
+	if name, ok := strings.CutPrefix(key, "status-connector-"); ok {
+		return runtime.TaskID{Connector: name, Task: -1}
+	}
+	_, name, _ := strings.Cut(key, ":connector-")
+	return runtime.TaskID{Connector: name, Task: -1}
 }
 
 func (s *Statuses) one(r *kgo.Record) error {

@@ -27,6 +27,7 @@ type committer struct {
 	interval  time.Duration
 	timeout   time.Duration
 	lg        *slog.Logger
+	counted   func() bool   // whether the task is still this process's; nil: always
 	stored    chan struct{} // of one: a transaction has stored offsets; nil where they are stored here
 
 	untold []keyed // stored, but the task's Commit failed
@@ -68,6 +69,9 @@ func (c *committer) run(hard context.Context, stop <-chan struct{}) {
 
 // commit stores what is committable, and reports whether that was all. What fails is logged and tried again next time.
 func (c *committer) commit(hard context.Context) bool {
+	if c.counted != nil && !c.counted() {
+		return false // what comes is the end of hard, or word from the group
+	}
 	offsets := c.inflight.take()
 	if len(offsets) == 0 && len(c.untold) == 0 {
 		return true

@@ -48,6 +48,9 @@ type Config struct {
 	Registry string
 	// Forgotten moves when topic uses are forgotten: tasks tell them anew. May be nil.
 	Forgotten *atomic.Int64
+	// Counted reports whether the group still counts this process in. While it does not, no offsets are
+	// stored: another may have the tasks, and theirs be newer. Nil: always.
+	Counted func() bool
 }
 
 // A Worker makes connectors and tasks. Its methods may be called concurrently.
@@ -538,7 +541,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	}
 	src.commits = &committer{
 		client: keeper, topics: topicsOf(stores), connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
-		inflight: src.inflight, task: task, meter: t.Meter, interval: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
+		inflight: src.inflight, task: task, meter: t.Meter, interval: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log, counted: w.cfg.Counted,
 	}
 	if txn != nil {
 		txn.task, src.commits.stored = src, make(chan struct{}, 1)
@@ -605,7 +608,7 @@ func (w *Worker) producer(l *log.Log, id string, o runtime.ClientConfig, limit f
 		id = o.ClientID
 	}
 	opts := append(l.ClientOpts(),
-		kgo.ClientID(id), kgo.WithLogger(log.ClientLog(w.cfg.Logger.With("client", id))), kgo.WithHooks(m.client(ProducerClient, id)),
+		kgo.ClientID(id), kgo.WithLogger(log.ClientLog(w.cfg.Logger.With("client", id))), kgo.WithHooks(m.client(ProducerClient, id), abrupt{}),
 		kgo.RequiredAcks(kgo.AllISRAcks()),
 		kgo.RecordPartitioner(partitioner()),
 		kgo.ProducerLinger(0),

@@ -1,0 +1,415 @@
+//go:build synctests
+
+package runtimetest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"millrace/deploy/line"
+	"millrace/deploy/trial"
+	"millrace/log"
+	"millrace/log/logtest"
+	"millrace/runtime"
+	"millrace/runtime/herder"
+)
+
+const (
+	poolSize    = 3
+	poolTasks   = 6
+	poolSession = 10 * time.Second
+)
+
+// A pool is three workers that share one connector of six tasks over lines of their own, in fake time.
+type pool struct {
+	t        *testing.T
+	disk     *logtest.Disk
+	l        *log.Log // the coordinator's
+	settings []string
+	workers  [poolSize]*poolWorker
+	trail    []string // what was done to it
+}
+
+type poolWorker struct {
+	line *line.Line
+	src  *Source
+	h    *herder.Herder
+	log  *log.Log
+	down bool
+}
+
+func newPool(t *testing.T, settings ...string) *pool {
+	p := &pool{t: t, disk: logtest.NewDisk(), settings: append([]string{
+		"session.timeout.ms", fmt.Sprint(poolSession.Milliseconds()), "heartbeat.interval.ms", "3000", "rebalance.timeout.ms", "20000",
+		"offset.flush.interval.ms", "1000", "task.shutdown.graceful.timeout.ms", "5000"}, settings...)}
+	p.l = p.disk.Open(t)
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("after:\n  %s", strings.Join(p.trail, "\n  "))
+		}
+	})
+	for i := range p.workers {
+		p.workers[i] = &poolWorker{line: line.Over(t, p.dial, func() (client, inner net.Conn, err error) { client, inner = net.Pipe(); return client, inner, nil }), down: true}
+		p.start(i)
+	}
+	p.create("c", map[string]string{"connector.class": "Numbers", "topic": "n", "tasks.max": "99", "tasks": strconv.Itoa(poolTasks), "batch": "1"})
+	p.settle()
+	return p
+}
+
+// dial connects to the log that there is now.
+func (p *pool) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	cl, err := kgo.NewClient(p.l.ClientOpts()...)
+	if err != nil {
+		return nil, err
+	}
+	defer cl.Close()
+	return cl.OptValue(kgo.Dialer).(func(context.Context, string, string) (net.Conn, error))(ctx, network, addr)
+}
+
+// start starts a worker as a new process.
+func (p *pool) start(i int) {
+	p.t.Helper()
+	w := p.workers[i]
+	w.src = NewSource()
+	w.src.Pause.Store(int64(400 * time.Millisecond))
+	w.log = throughLine(p.t, []string{"embedded:9092"}, w.line)
+	w.h = Start(p.t, w.log, Plugins(p.t, w.src.Plugin("Numbers")), p.settings...)
+	w.down = false
+}
+
+// die ends a worker without a goodbye: nothing of it reaches the log any more.
+func (p *pool) die(i int) {
+	w := p.workers[i]
+	w.line.Break()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = w.h.Close(ended)
+	w.down = true
+}
+
+// create makes a connector where that is taken: by the leader, once there is one.
+func (p *pool) create(name string, conf map[string]string) {
+	p.t.Helper()
+	var err error
+	for range 60 {
+		for _, w := range p.workers {
+			if _, _, err = w.h.PutConfig(context.Background(), name, conf, "", true); err == nil {
+				return
+			}
+		}
+		time.Sleep(time.Second)
+	}
+	p.t.Fatal(err)
+}
+
+// settle waits until all tasks run, each on one of the workers that are there, in equal shares.
+func (p *pool) settle() {
+	p.t.Helper()
+	why := ""
+	for range 180 {
+		time.Sleep(time.Second)
+		if why = p.unsettled(); why == "" {
+			return
+		}
+	}
+	p.t.Fatalf("three minutes later: %s", why)
+}
+
+func (p *pool) unsettled() string {
+	running := 0
+	for i, w := range p.workers {
+		if w.down {
+			continue
+		}
+		if n := w.src.Now(); n != poolTasks/poolSize {
+			return fmt.Sprintf("worker %d runs %d tasks", i, n)
+		}
+		if !spread(w.h, "c", poolTasks, poolSize) {
+			return fmt.Sprintf("worker %d tells %v", i, owners(w.h, "c"))
+		}
+		running += w.src.Now()
+	}
+	if running != poolTasks {
+		return fmt.Sprintf("%d tasks run", running)
+	}
+	return ""
+}
+
+// end ends the workers before the log, which may have been opened after them.
+func (p *pool) end() {
+	for _, w := range p.workers {
+		Close(p.t, w.h)
+	}
+	time.Sleep(poolSession) // what is abandoned has come to its end
+}
+
+// check compares the records and the offsets with what is promised, and returns how many records there are.
+func (p *pool) check(exactly bool) int {
+	p.t.Helper()
+	for i, w := range p.workers {
+		if w.src.Twice() {
+			p.t.Errorf("a task ran twice at once in worker %d", i)
+		}
+	}
+	next, total := map[string]int64{}, 0
+	for _, r := range Committed(p.t, p.l, "n") {
+		n, err := strconv.ParseInt(strings.Trim(string(r.Value), `"v`), 10, 64)
+		if err != nil {
+			p.t.Fatalf("value %s", r.Value)
+		}
+		key := string(r.Key)
+		if n > next[key] || exactly && n != next[key] {
+			p.t.Fatalf("offset %d: task %s has record %d where %d comes", r.Offset, key, n, next[key])
+		}
+		if n == next[key] {
+			next[key]++
+			total++
+		}
+	}
+	p.offsetsGoForward(next)
+	return total
+}
+
+// offsetsGoForward checks that no task's offset was ever set back, nor beyond its records.
+func (p *pool) offsetsGoForward(written map[string]int64) {
+	p.t.Helper()
+	at := map[string]int64{}
+	for _, r := range Committed(p.t, p.l, "connect-offsets") {
+		var task string
+		var n int64
+		if _, err := fmt.Sscanf(strings.NewReplacer(`["c",{"task":`, "", "}]", "").Replace(string(r.Key)), "%s", &task); err != nil {
+			p.t.Fatalf("key %s", r.Key)
+		}
+		if _, err := fmt.Sscanf(string(r.Value), `{"n":%d}`, &n); err != nil {
+			p.t.Fatalf("value %s", r.Value)
+		}
+		if n < at[task] {
+			p.t.Errorf("offset topic, offset %d: task %s goes back from %d to %d", r.Offset, task, at[task], n)
+		}
+		if n > written[fmt.Sprintf("%q", task)] {
+			p.t.Errorf("task %s's offset %d is beyond its %d records", task, n, written[fmt.Sprintf("%q", task)])
+		}
+		at[task] = n
+	}
+}
+
+// restartLog has the coordinator die and come back.
+func (p *pool) restartLog(away time.Duration) {
+	p.disk.Kill()
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = p.l.Close(ended)
+	for _, w := range p.workers {
+		w.line.Break()
+	}
+	time.Sleep(away)
+	p.l = p.disk.Open(p.t)
+	for _, w := range p.workers {
+		w.line.Heal()
+	}
+}
+
+func deliveries(t *testing.T, test func(t *testing.T, exactly bool, settings []string)) {
+	for _, support := range []string{"disabled", "enabled"} {
+		t.Run("exactly once "+support, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { test(t, support == "enabled", []string{"exactly.once.source.support", support}) })
+		})
+	}
+}
+
+// worker-log/1, in fake time: a worker that is cut off from the group for three sessions stops within one, the others go on with its
+// tasks, and after its return each task runs once, after two rebalances at most.
+func TestSimAWorkerThatIsCutOffForThreeSessions(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		hurt func(l *line.Line)
+		most int32 // rebalances after the return: one to give up work and one to take it
+	}{
+		{"nothing comes through", func(l *line.Line) { l.Silence() }, 2},
+		{"its requests do not arrive", func(l *line.Line) { l.Silence(line.Out) }, 2},
+		{"the answers do not arrive", func(l *line.Line) { l.Silence(line.In) }, 2},
+		// Here the coordinator hears that it joins, and is left alone with a member of which it hears nothing more.
+		{"all comes later than a session lasts", func(l *line.Line) { l.Delay(2 * poolSession) }, 4},
+		{"it is reset, and nobody can be reached", func(l *line.Line) { l.Break() }, 2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			deliveries(t, func(t *testing.T, exactly bool, settings []string) {
+				p := newPool(t, settings...)
+				cut := p.workers[1]
+				c.hurt(cut.line)
+				time.Sleep(poolSession + 3*time.Second) // the heartbeat that is not answered any more was sent an interval after the cut
+				if n := cut.src.Now(); n != 0 {
+					t.Errorf("a session later it still runs %d tasks", n)
+				}
+				emitted := cut.src.Emitted.Load()
+				time.Sleep(2 * poolSession)
+				if n := cut.src.Emitted.Load() - emitted; n != 0 {
+					t.Errorf("it emitted %d batches more", n)
+				}
+				if n := p.workers[0].src.Now() + p.workers[2].src.Now(); n != poolTasks {
+					t.Errorf("the others run %d tasks, want all %d", n, poolTasks)
+				}
+				before := generation(t, p.l)
+				cut.line.Heal()
+				p.settle()
+				time.Sleep(time.Minute)
+				if n := generation(t, p.l) - before; n > c.most {
+					t.Errorf("%d rebalances after the return, want %d at most", n, c.most)
+				}
+				t.Logf("%d records", p.check(exactly))
+				p.end()
+			})
+		})
+	}
+	t.Run("the coordinator is away", func(t *testing.T) {
+		deliveries(t, func(t *testing.T, exactly bool, settings []string) {
+			p := newPool(t, settings...)
+			before := generation(t, p.l)
+			p.restartLog(3 * time.Second) // less than a session: nobody notices
+			time.Sleep(2 * poolSession)
+			p.settle()
+			p.restartLog(3 * poolSession)
+			p.settle()
+			t.Logf("%d rebalances, %d records", generation(t, p.l)-before, p.check(exactly))
+			p.end()
+		})
+	})
+}
+
+// In fake time: what was deleted while a worker was away that led the group and ran some of it is forgotten, and does not come back with
+// the worker, which has still to say that its tasks failed.
+func TestSimWhatWasDeletedWhileItsLeaderWasAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := context.Background()
+		p := newPool(t, "exactly.once.source.support", "disabled")
+		p.create("gone", map[string]string{"connector.class": "Numbers", "topic": "gone", "tasks.max": "3", "tasks": "3"})
+		Until(t, "it to be shared out", func() bool { return spread(p.workers[0].h, "gone", 3, 3) })
+		leader := p.workers[0] // the first that joined
+		leader.line.Silence()
+		leader.src.FailNow.Store(true)
+		time.Sleep(2 * poolSession)
+		deleted := false
+		for _, w := range p.workers[1:] {
+			deleted = deleted || w.h.Delete(ctx, "gone") == nil
+		}
+		if !deleted {
+			t.Fatal("nobody else leads")
+		}
+		told := func() (keys []string) {
+			last := map[string]bool{}
+			for _, r := range Records(t, p.l, "connect-status") {
+				last[string(r.Key)] = r.Value != nil
+			}
+			for key, there := range last {
+				if there && strings.Contains(key, "gone") {
+					keys = append(keys, key)
+				}
+			}
+			return keys
+		}
+		time.Sleep(5 * time.Second)
+		if keys := told(); len(keys) > 0 {
+			t.Errorf("after its deletion the topic tells of %v", keys)
+		}
+		leader.src.FailNow.Store(false)
+		leader.line.Heal()
+		p.settle()
+		time.Sleep(5 * time.Second)
+		if keys := told(); len(keys) > 0 {
+			t.Errorf("after the leader's return the topic tells of %v", keys)
+		}
+		for i, w := range p.workers {
+			names, err := w.h.Connectors(ctx)
+			_, gone := w.h.Status(ctx, "gone")
+			if err != nil || !slices.Equal(names, []string{"c"}) || !errors.As(gone, new(*runtime.NotFoundError)) {
+				t.Errorf("worker %d knows %v (%v), and of the deleted: %v", i, names, err, gone)
+			}
+		}
+		p.end()
+	})
+}
+
+// In fake time: whatever happens to three workers' lines, to the workers and to the coordinator, nothing is lost, with exactly-once delivery
+// nothing comes twice, no offset goes back, and afterwards each task runs once.
+func TestSimAPoolUnderFaults(t *testing.T) {
+	seeds := trial.Seeds(2)
+	kinds := map[string]int{}
+	for _, seed := range seeds {
+		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
+			deliveries(t, func(t *testing.T, exactly bool, settings []string) {
+				p := newPool(t, settings...)
+				p.faults(rand.New(rand.NewPCG(seed, 11)), 25, kinds)
+				t.Logf("%d records", p.check(exactly))
+				p.end()
+			})
+		})
+		if !ok {
+			t.Fatalf("failed with MILLRACE_SEED=%d", seed)
+		}
+	}
+	t.Logf("faults: %v", kinds)
+}
+
+// faults does so many random things to a pool, and lets it settle.
+func (p *pool) faults(rnd *rand.Rand, steps int, kinds map[string]int) {
+	began := time.Now()
+	do := func(kind string, i int, f func()) {
+		kinds[kind]++
+		p.trail = append(p.trail, fmt.Sprintf("%s %d at %v", kind, i, time.Since(began)))
+		f()
+	}
+	for range steps {
+		i := rnd.IntN(poolSize)
+		w := p.workers[i]
+		switch n := rnd.IntN(12); {
+		case w.down:
+			do("start", i, func() { w.line.Heal(); p.start(i) })
+		case n < 2:
+			do("silence", i, func() { w.line.Silence() })
+		case n < 3:
+			do("silence requests", i, func() { w.line.Silence(line.Out) })
+		case n < 4:
+			do("silence answers", i, func() { w.line.Silence(line.In) })
+		case n < 5:
+			do("delay", i, func() { w.line.Delay(time.Duration(rnd.IntN(15000)) * time.Millisecond) })
+		case n < 6:
+			do("reset", i, w.line.Reset)
+		case n < 7:
+			do("break", i, w.line.Break)
+		case n < 8:
+			do("die", i, func() { p.die(i) })
+		case n < 9:
+			do("restart of the coordinator", i, func() { p.restartLog(time.Duration(rnd.IntN(15000)) * time.Millisecond) })
+		default:
+			do("heal", i, w.line.Heal)
+		}
+		time.Sleep(time.Duration(rnd.IntN(20000)) * time.Millisecond)
+		if rnd.IntN(6) == 0 {
+			do("rest", i, p.mend)
+		}
+	}
+	p.mend()
+}
+
+// mend makes all lines whole, starts who is down, and lets the pool settle.
+func (p *pool) mend() {
+	for i, w := range p.workers {
+		w.line.Heal()
+		if w.down {
+			p.start(i)
+		}
+	}
+	p.settle()
+}
