@@ -3,7 +3,7 @@
 // topics over the Kafka protocol, as any other client, and prints a figure only after what was read back from the topic
 // equals the table.
 //
-//	bench [-check] [-only "start encode avro transforms registry post many postgres mysql s3 search log"] [-connectors 500] [-pairs 3] [-rows N] [-updates N] [-log-records N] [-log-gb N] [-out FILE]
+//	bench [-check] [-only "start encode avro transforms registry post many pool pool-delay postgres mysql s3 search log"] [-connectors 500] [-pool-tasks 300] [-pairs 3] [-rows N] [-updates N] [-log-records N] [-log-gb N] [-out FILE]
 //
 // make bench runs it. RESULTS.md beside it is the output of its last good run.
 package main
@@ -35,6 +35,7 @@ type bench struct {
 	logRecords    int // of Java's performance tools
 	logGB         int // stored for "much is stored"
 	connectors    int // of many
+	poolTasks     int // of pool
 	out           io.Writer
 	dir           string
 	failed        []string // figures below what is promised
@@ -78,7 +79,8 @@ func main() {
 	flag.IntVar(&b.logRecords, "log-records", 1_000_000, "records of 100 B that Java's clients write and read; a quarter of them of 1 KB")
 	flag.IntVar(&b.logGB, "log-gb", 20, "GiB stored in log-stored; they are removed afterwards")
 	flag.IntVar(&b.connectors, "connectors", 500, "connectors that run at once in many")
-	only := flag.String("only", "start encode avro transforms registry post many postgres mysql s3 search log", "what to measure: start encode avro transforms registry post many; of PostgreSQL "+strings.Join(postgresParts, " ")+", or postgres for all of these; mysql; s3; search; of the log "+strings.Join(logParts(), " ")+", or log for all of these")
+	flag.IntVar(&b.poolTasks, "pool-tasks", 300, "tasks that three workers share in pool")
+	only := flag.String("only", "start encode avro transforms registry post many pool pool-delay postgres mysql s3 search log", "what to measure: start encode avro transforms registry post many pool pool-delay; of PostgreSQL "+strings.Join(postgresParts, " ")+", or postgres for all of these; mysql; s3; search; of the log "+strings.Join(logParts(), " ")+", or log for all of these")
 	check := flag.Bool("check", false, "fail below the promised figures")
 	out := flag.String("out", "", "a file that gets the output as well, as Markdown")
 	flag.Parse()
@@ -107,7 +109,7 @@ func (b *bench) main(ctx context.Context, only []string, check bool, out string)
 	if slices.Contains(only, "postgres") {
 		only = append(only, postgresParts...)
 	}
-	parts := append([]part{{"start", b.start}, {"encode", b.encode}, {"avro", b.avro}, {"transforms", b.transforms}, {"registry", b.registry}}, b.workerParts()...)
+	parts := append([]part{{"start", b.start}, {"encode", b.encode}, {"avro", b.avro}, {"transforms", b.transforms}, {"registry", b.registry}}, slices.Concat(b.workerParts(), b.poolParts())...)
 	parts = append(parts, part{"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}, part{"mysql", b.mysql}, part{"s3", b.s3}, part{"search", b.search})
 	for _, p := range append(parts, b.logParts()...) {
 		if p.name == "postgres" && !slices.ContainsFunc(postgresParts, func(name string) bool { return slices.Contains(only, name) }) {
