@@ -155,7 +155,7 @@ func (p *process) serve(ctx context.Context, w parts) (err error) {
 
 	w.herder, err = herder.Open(ctx, herder.Config{
 		Registry: w.schemas.url(), Log: w.log, Plugins: w.plugins, Worker: worker, Files: w.files, Logger: p.lg, Levels: p.levels,
-		AdvertisedURL: w.api.Advertised(), Providers: w.loaded.Providers,
+		AdvertisedURL: w.api.Advertised(), Providers: w.loaded.Providers, PutTasks: rest.PutTasks(others),
 	})
 	if err != nil {
 		return stopped(ctx, err)

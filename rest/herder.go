@@ -48,8 +48,8 @@ type Herder interface {
 	RestartTask(ctx context.Context, id runtime.TaskID) error
 
 	// PutTasks and Fence are what another worker of the group asks its leader. body is the
-	// request's, which the signature is of.
-	PutTasks(ctx context.Context, name string, tasks []map[string]string, body []byte, s runtime.Signature) error
+	// request's, which the signature is of; version is of the configuration that was planned, -1 where it is not said.
+	PutTasks(ctx context.Context, name string, version int64, tasks []map[string]string, body []byte, s runtime.Signature) error
 	Fence(ctx context.Context, name string, body []byte, s runtime.Signature) error
 
 	// Loggers are the levels of this worker's loggers; SetLogger returns the names of those

@@ -1,9 +1,14 @@
 package rest
 
 import (
+	"context"
 	"encoding/base64"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 
 	"millrace/runtime"
 )
@@ -26,6 +31,43 @@ func signatureOf(r *http.Request) runtime.Signature {
 	return s
 }
 
+// versionParam says which configuration a plan is of; only our workers send and read it.
+const versionParam = "version"
+
+// PutTasks hands plans to other workers' APIs: see herder.Config.
+func PutTasks(client *http.Client) func(ctx context.Context, url, name string, version int64, body []byte, s runtime.Signature) error {
+	return func(ctx context.Context, url, name string, version int64, body []byte, s runtime.Signature) error {
+		path := fmt.Sprintf("connectors/%s/tasks?%s=false&%s=%d", pathName(name), hopParam, versionParam, version)
+		_, err := askWorker(ctx, client, strings.TrimSuffix(url, "/")+"/"+path, body, s)
+		return err
+	}
+}
+
+// askWorker posts a signed body to another worker and returns its answer. What it refuses is an error in its own words.
+func askWorker(ctx context.Context, client *http.Client, url string, body []byte, s runtime.Signature) ([]byte, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if s.Algorithm != "" {
+		r.Header.Set(signatureHeader, base64.StdEncoding.EncodeToString(s.MAC))
+		r.Header.Set(algorithmHeader, s.Algorithm)
+	}
+	f, err := Forward(client, r, url, body, nil)
+	if err != nil {
+		return nil, err
+	}
+	if f.Status/100 == 2 {
+		return f.Body, nil
+	}
+	var e struct{ Message string }
+	if err := json.Unmarshal(f.Body, &e); err != nil || e.Message == "" {
+		e.Message = "another program listens there, or a proxy"
+	}
+	return nil, &statusError{f.Status, fmt.Sprintf("%d: %s", f.Status, e.Message)}
+}
+
 func (s *Server) putTasks(r *http.Request) (any, error) {
 	name, err := Param(r, "name")
 	if err != nil {
@@ -36,7 +78,13 @@ func (s *Server) putTasks(r *http.Request) (any, error) {
 	if err := decode(r, &tasks); err != nil {
 		return nil, err
 	}
-	return answer{status: http.StatusNoContent}, s.herder.PutTasks(r.Context(), name, tasks, body, signatureOf(r))
+	version := int64(-1)
+	if text := r.URL.Query().Get(versionParam); text != "" {
+		if version, err = strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, runtime.BadRequest("%s=%.40q is no number", versionParam, text)
+		}
+	}
+	return answer{status: http.StatusNoContent}, s.herder.PutTasks(r.Context(), name, version, tasks, body, signatureOf(r))
 }
 
 func (s *Server) fence(r *http.Request) (any, error) {

@@ -61,6 +61,8 @@ func TestWorkersProveWhoTheyAre(t *testing.T) {
 		{"another body's signature", "POST", "/connectors/src/tasks", body, sign("x"), "HmacSHA256", 403, "invalid signature"},
 		{"no base64", "POST", "/connectors/src/tasks", body, "!", "HmacSHA256", 403, "invalid signature"},
 		{"another connector", "POST", "/connectors/nope/tasks", body, sign(body), "HmacSHA256", 404, "not found"},
+		{"a plan of another configuration", "POST", "/connectors/src/tasks?version=0", body, sign(body), "HmacSHA256", 409, "another configuration"},
+		{"a plan of no configuration", "POST", "/connectors/src/tasks?version=x", body, sign(body), "HmacSHA256", 400, "is no number"},
 		{"all is right", "POST", "/connectors/src/tasks", body, sign(body), "HmacSHA256", 204, ""},
 		{"fencing without a signature", "PUT", "/connectors/src/fence", "", "", "", 400, "missing required signature"},
 		{"fencing where nothing is exactly once", "PUT", "/connectors/src/fence", "", sign(""), "HmacSHA256", 400, "exactly.once.source.support"},

@@ -86,7 +86,7 @@ func (s *Server) ops() []op {
 		{method: put, path: "/connectors/{name}/topics/reset", h: s.resetTopics, id: "resetTopics", doc: "Forgets the topics that a connector has used.", ok: ok(accepted, nil), also: is(forbidden)},
 
 		{method: post, path: "/connectors/{name}/tasks", h: s.putTasks, id: "putTasks", doc: "Between workers: stores the task configurations that the connector's worker has planned.",
-			headers: signed, body: []map[string]string{}, ok: ok(nothing, nil), also: is(unknown, conflict, forbidden, unavailable)},
+			query: q(queryParam{name: versionParam, doc: "Which configuration was planned: the offset of its record."}), headers: signed, body: []map[string]string{}, ok: ok(nothing, nil), also: is(unknown, conflict, forbidden, unavailable)},
 		{method: put, path: "/connectors/{name}/fence", h: s.fence, id: "fence", doc: "Between workers: fences the producers of a connector's former tasks.", headers: signed, ok: ok(nothing, nil), also: is(unknown, conflict, forbidden, unavailable)},
 
 		{method: get, path: "/connector-plugins", h: s.plugins, id: "listPlugins", doc: "The plugins of the binary.", query: flagParam("connectorsOnly", "Connectors alone, unless false."), ok: ok(okay, []runtime.PluginInfo{})},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 
@@ -80,7 +81,7 @@ func (w *worker) serve(t testing.TB, s *httptest.Server, advertised string, prop
 	if len(errs) > 0 {
 		t.Fatal(errs)
 	}
-	w.herder, err = herder.Open(t.Context(), herder.Config{Log: w.log, Plugins: table, Worker: loaded.Worker, Providers: loaded.Providers, Files: roots, Logger: lg, AdvertisedURL: advertised})
+	w.herder, err = herder.Open(t.Context(), herder.Config{Log: w.log, Plugins: table, Worker: loaded.Worker, Providers: loaded.Providers, Files: roots, Logger: lg, AdvertisedURL: advertised, PutTasks: rest.PutTasks(http.DefaultClient)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,6 +40,9 @@ type Config struct {
 	Providers *provider.Set
 	// Registry is the address of this process's own schema registry, for converters that name none; empty: it has none.
 	Registry string
+	// PutTasks hands a plan to the leader's API at url: POST /connectors/NAME/tasks. version is of the configuration that was planned, body
+	// the tasks' configurations as JSON, which s signs.
+	PutTasks func(ctx context.Context, url, name string, version int64, body []byte, s runtime.Signature) error
 }
 
 // A Herder is this process's part of the group of workers. It implements what the
@@ -150,7 +153,7 @@ func Open(ctx context.Context, c Config) (_ *Herder, err error) {
 	opened.Go(func() { h.offsets, errs[0] = store.OpenOffsets(ctx, c.Log, c.Worker.OffsetTopic, h.lg) })
 	opened.Go(func() { h.statuses, errs[1] = store.OpenStatuses(ctx, c.Log, c.Worker.StatusTopic, h.lg) })
 	opened.Go(func() {
-		h.configs, errs[2] = store.OpenConfigs(ctx, c.Log, c.Worker.ConfigTopic, h.lg, store.Changes{
+		h.configs, errs[2] = store.OpenConfigs(ctx, c.Log, c.Worker.ConfigTopic, c.Worker.TransactionalLeader(), h.lg, store.Changes{
 			Changed: func(*store.Snapshot) { h.mail.post(func() {}) },
 			Restart: func(r store.Restart) { h.mail.post(func() { h.restartAsked(r) }) },
 			Fenced: func(err error) {

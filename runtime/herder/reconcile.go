@@ -3,11 +3,8 @@ package herder
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"time"
 
-	"millrace/connectors"
 	"millrace/runtime"
 	"millrace/runtime/member"
 	"millrace/runtime/settings"
@@ -255,29 +252,6 @@ func (h *Herder) planTasks(s *connSlot, c *store.Connector) {
 			})
 		})
 	}()
-}
-
-// storePlan stores task configurations where they are not those that are stored, or
-// were made for another configuration.
-func (h *Herder) storePlan(ctx context.Context, planned *store.Connector, tasks []map[string]string) error {
-	release, err := h.lockConfigs(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	c := h.configs.Now().Connectors[planned.Name]
-	if c == nil || c.Version != planned.Version || c.Target == runtime.StoppedTarget {
-		return context.Canceled // overtaken
-	}
-	same := !c.Inconsistent && c.TasksVersion >= 0 && slices.EqualFunc(c.Tasks, tasks, maps.Equal) &&
-		(c.Applied == nil || maps.Equal(c.Applied, c.Config))
-	if same {
-		return nil
-	}
-	if err := h.configs.PutTasks(ctx, c.Name, tasks); err != nil {
-		return connectors.Retriable(err)
-	}
-	return nil
 }
 
 // lockConfigs makes the caller the one who writes configurations.

@@ -2,11 +2,13 @@ package runtimetest
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -115,9 +117,28 @@ func openLogging(t testing.TB, l *log.Log, p *runtime.Plugins, lg *slog.Logger, 
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), Wait)
 	defer cancel()
-	return herder.Open(ctx, herder.Config{
-		Log: l, Plugins: p, Worker: w, Files: files, Logger: lg, AdvertisedURL: fmt.Sprintf("http://worker-%d:8083/", ports.Add(1)),
-	})
+	url := fmt.Sprintf("http://worker-%d:8083/", ports.Add(1))
+	h, err := herder.Open(ctx, herder.Config{Log: l, Plugins: p, Worker: w, Files: files, Logger: lg, AdvertisedURL: url, PutTasks: putTasks})
+	if err == nil {
+		opened.Store(url, h)
+	}
+	return h, err
+}
+
+// opened are the workers by their addresses, for the calls between them.
+var opened sync.Map
+
+// putTasks is the leader's API for the workers of tests.
+func putTasks(ctx context.Context, url, name string, version int64, body []byte, s runtime.Signature) error {
+	h, ok := opened.Load(url)
+	if !ok {
+		return fmt.Errorf("nobody listens at %s", url)
+	}
+	var tasks []map[string]string
+	if err := json.Unmarshal(body, &tasks); err != nil {
+		return err
+	}
+	return h.(*herder.Herder).PutTasks(ctx, name, version, tasks, body, s)
 }
 
 // Close closes a worker, which must not take long.

@@ -117,6 +117,7 @@ type Configs struct {
 	key      *SessionKey
 
 	lead chan lead // of one; who writes takes it
+	sole bool      // what is the leader's to write nobody else writes
 
 	once sync.Once
 }
@@ -145,9 +146,11 @@ type tasksRecord struct {
 	inconsistent bool
 }
 
-// OpenConfigs makes or verifies the config topic and reads it to its end.
-func OpenConfigs(ctx context.Context, l *log.Log, t runtime.InternalTopic, lg *slog.Logger, changes Changes) (*Configs, error) {
+// OpenConfigs makes or verifies the config topic and reads it to its end. With sole, what is the leader's to write is refused but between Lead
+// and Follow; target states and levels everybody may write, as in Connect.
+func OpenConfigs(ctx context.Context, l *log.Log, t runtime.InternalTopic, sole bool, lg *slog.Logger, changes Changes) (*Configs, error) {
 	c := newConfigs(lg, changes)
+	c.sole = sole
 	var err error
 	c.table, err = l.OpenTable(ctx, log.TableOptions{Topic: t.Name, Partitions: 1, Replication: t.Replication, Configs: t.Settings, Apply: c.apply})
 	if err != nil {
@@ -428,8 +431,13 @@ func parseProperties(r *kgo.Record) (map[string]string, error) {
 	return v.Properties, nil
 }
 
-// put writes records and returns when Now shows them.
+// put writes records that are the leader's to write, and returns when Now shows them.
 func (c *Configs) put(ctx context.Context, records ...*kgo.Record) error {
+	return c.write(ctx, c.sole, records)
+}
+
+// write is put, for records that everybody may write as well.
+func (c *Configs) write(ctx context.Context, sole bool, records []*kgo.Record) error {
 	var l lead
 	select {
 	case l = <-c.lead:
@@ -438,6 +446,9 @@ func (c *Configs) put(ctx context.Context, records ...*kgo.Record) error {
 	}
 	if l.w == nil && !l.fenced {
 		c.lead <- l // others may write at once
+		if sole {
+			return runtime.Conflict("only the leader of the group writes configurations, and this worker no longer is; try again")
+		}
 		if err := c.table.Put(ctx, records...); err != nil {
 			return err
 		}
@@ -491,11 +502,10 @@ func (c *Configs) PutTasks(ctx context.Context, name string, tasks []map[string]
 
 // PutTarget says what a connector shall do. Stopping takes its tasks away, too.
 func (c *Configs) PutTarget(ctx context.Context, name string, target runtime.TargetState) error {
-	var rs []*kgo.Record
 	if target == runtime.StoppedTarget {
-		rs = append(rs, commitRecord(name, 0))
+		return c.put(ctx, commitRecord(name, 0), targetRecord(name, target))
 	}
-	return c.put(ctx, append(rs, targetRecord(name, target))...)
+	return c.write(ctx, false, []*kgo.Record{targetRecord(name, target)})
 }
 
 // PutRestart tells all workers to restart their parts of a connector.
@@ -516,7 +526,7 @@ func (c *Configs) PutSessionKey(ctx context.Context, k SessionKey) error {
 
 // PutLogger sets a logger's level on all workers.
 func (c *Configs) PutLogger(ctx context.Context, namespace, level string) error {
-	return c.put(ctx, loggerRecord(namespace, level))
+	return c.write(ctx, false, []*kgo.Record{loggerRecord(namespace, level)})
 }
 
 func record(key string, value []byte) *kgo.Record { return &kgo.Record{Key: []byte(key), Value: value} }
