@@ -462,6 +462,9 @@ func (k *connectorsCmd) explainPart(what string, p client.Part) {
 		first, _, _ := strings.Cut(p.Trace, "\n")
 		part("why", first)
 	}
+	if p.NoAnswer != "" {
+		part("more", p.NoAnswer)
+	}
 	if p.State == "FAILED" {
 		part("retry", retryOf(p))
 	}

@@ -86,6 +86,15 @@ func (s *Server) connectors(r *http.Request) (any, error) {
 		}
 		out[name] = e
 	}
+	if detailed(r) {
+		var statuses []*statusBody
+		for _, e := range out {
+			if e.Status != nil {
+				statuses = append(statuses, e.Status)
+			}
+		}
+		s.complete(r.Context(), statuses)
+	}
 	return out, nil
 }
 

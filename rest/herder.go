@@ -51,6 +51,11 @@ type Herder interface {
 	// request's, which the signature is of; version is of the configuration that was planned, -1 where it is not said.
 	PutTasks(ctx context.Context, name string, version int64, tasks []map[string]string, body []byte, s runtime.Signature) error
 	Fence(ctx context.Context, name string, body []byte, s runtime.Signature) error
+	// Sign signs what goes to another worker of the group. VerifyWorker refuses what none of them has signed.
+	Sign(body []byte) (runtime.Signature, error)
+	VerifyWorker(body []byte, s runtime.Signature) error
+	// WorkerURL is the address, ending in a slash, of the API of the worker that statuses call so.
+	WorkerURL(workerID string) (string, error)
 
 	// Loggers are the levels of this worker's loggers; SetLogger returns the names of those
 	// that it set, SetClusterLogger sets them on all workers.

@@ -1,6 +1,7 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -43,9 +44,12 @@ func PutTasks(client *http.Client) func(ctx context.Context, url, name string, v
 	}
 }
 
+// maxTold bounds another worker's answer.
+const maxTold = 8 << 20
+
 // askWorker posts a signed body to another worker and returns its answer. What it refuses is an error in its own words.
 func askWorker(ctx context.Context, client *http.Client, url string, body []byte, s runtime.Signature) ([]byte, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +58,25 @@ func askWorker(ctx context.Context, client *http.Client, url string, body []byte
 		r.Header.Set(signatureHeader, base64.StdEncoding.EncodeToString(s.MAC))
 		r.Header.Set(algorithmHeader, s.Algorithm)
 	}
-	f, err := Forward(client, r, url, body, nil)
+	resp, err := client.Do(r)
 	if err != nil {
 		return nil, err
 	}
-	if f.Status/100 == 2 {
-		return f.Body, nil
+	defer resp.Body.Close()
+	told, err := io.ReadAll(io.LimitReader(resp.Body, maxTold+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(told) > maxTold:
+		return nil, fmt.Errorf("its answer has more than %d bytes", maxTold)
+	case resp.StatusCode/100 == 2:
+		return told, nil
 	}
 	var e struct{ Message string }
-	if err := json.Unmarshal(f.Body, &e); err != nil || e.Message == "" {
+	if err := json.Unmarshal(told, &e); err != nil || e.Message == "" {
 		e.Message = "another program listens there, or a proxy"
 	}
-	return nil, &statusError{f.Status, fmt.Sprintf("%d: %s", f.Status, e.Message)}
+	return nil, fmt.Errorf("%s: %s", resp.Status, e.Message)
 }
 
 func (s *Server) putTasks(r *http.Request) (any, error) {

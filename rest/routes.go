@@ -87,6 +87,8 @@ func (s *Server) ops() []op {
 
 		{method: post, path: "/connectors/{name}/tasks", h: s.putTasks, id: "putTasks", doc: "Between workers: stores the task configurations that the connector's worker has planned.",
 			query: q(queryParam{name: versionParam, doc: "Which configuration was planned: the offset of its record."}), headers: signed, body: []map[string]string{}, ok: ok(nothing, nil), also: is(unknown, conflict, forbidden, unavailable)},
+		{method: post, path: "/" + partsPath, h: s.parts, id: "workerParts", doc: "Between workers: what the worker knows of its parts of connectors.",
+			headers: signed, body: partsRequest{}, ok: ok(okay, map[string]statusBody{}), also: is(forbidden, unavailable)},
 		{method: put, path: "/connectors/{name}/fence", h: s.fence, id: "fence", doc: "Between workers: fences the producers of a connector's former tasks.", headers: signed, ok: ok(nothing, nil), also: is(unknown, conflict, forbidden, unavailable)},
 
 		{method: get, path: "/connector-plugins", h: s.plugins, id: "listPlugins", doc: "The plugins of the binary.", query: flagParam("connectorsOnly", "Connectors alone, unless false."), ok: ok(okay, []runtime.PluginInfo{})},

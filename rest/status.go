@@ -13,10 +13,14 @@ func (s *Server) connectorStatus(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.status(r, name)
+	b, err := s.status(r, name)
+	if err == nil && detailed(r) {
+		s.complete(r.Context(), []*statusBody{b})
+	}
+	return b, err
 }
 
-// status is a connector's status, as plain or detailed as the client wants it.
+// status is a connector's status, as plain or detailed as the client wants it and this worker knows it.
 func (s *Server) status(r *http.Request, name string) (*statusBody, error) {
 	ask, detail := s.herder.Status, detailed(r)
 	if detail {
@@ -43,7 +47,15 @@ func (s *Server) taskStatus(r *http.Request) (any, error) {
 		return nil, err
 	}
 	part, err := newPartBody(st.PartStatus, detail)
-	return taskBody{st.ID, part}, err
+	if err != nil {
+		return nil, err
+	}
+	// As one of its connector's parts, so that whoever runs it is asked.
+	b := &statusBody{Name: id.Connector, Tasks: []taskBody{{st.ID, part}}}
+	if detail {
+		s.complete(r.Context(), []*statusBody{b})
+	}
+	return b.Tasks[0], nil
 }
 
 // detailed reports whether the client asked for what goes beyond Connect's answers.
@@ -67,20 +79,20 @@ type partBody struct {
 	WorkerID string        `json:"worker_id"`
 	Version  string        `json:"version,omitempty"`
 	Trace    string        `json:"trace,omitempty"`
-	*detailBody
+	*PartDetail
 }
 
 // Where a part's detail comes from.
 const (
-	fromWorker      = "worker"       // the worker that answers runs it
-	fromStatusTopic = "status_topic" // another one does: no more than its state is known here
+	fromWorker      = "worker"       // the worker that runs it
+	fromStatusTopic = "status_topic" // no worker tells more than the state
 )
 
-// detailBody is what ?detail=full adds. Of another worker's parts From alone is there,
-// and Ask names that worker.
-type detailBody struct {
+// PartDetail is what ?detail=full adds to a part. Of a part whose worker does not tell, From, Ask, which names that worker, and NoAnswer are there alone.
+type PartDetail struct {
 	From     string                  `json:"from"`
 	Ask      string                  `json:"ask,omitempty"`
+	NoAnswer string                  `json:"no_answer,omitempty"`
 	Since    *time.Time              `json:"since,omitempty"`
 	Reason   *runtime.FailureDetail  `json:"reason,omitempty"`
 	Restarts *int                    `json:"restarts,omitempty"`
@@ -103,12 +115,12 @@ func newPartBody(p runtime.PartStatus, detail bool) (partBody, error) {
 		return b, nil
 	}
 	if !p.Here {
-		b.detailBody = &detailBody{From: fromStatusTopic, Ask: p.WorkerID}
+		b.PartDetail = &PartDetail{From: fromStatusTopic, Ask: p.WorkerID}
 		return b, nil
 	}
-	d := &detailBody{From: fromWorker, Since: at(p.Since), Reason: p.Failure, Restarts: &p.Restarts, Most: p.Most,
+	d := &PartDetail{From: fromWorker, Since: at(p.Since), Reason: p.Failure, Restarts: &p.Restarts, Most: p.Most,
 		Next: at(p.Next), GivesUp: at(p.GivesUp), Stalled: p.Stall}
-	b.detailBody = d
+	b.PartDetail = d
 	g := p.Progress
 	if g == nil {
 		return b, nil

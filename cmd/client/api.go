@@ -43,6 +43,7 @@ type Part struct {
 
 // Detail is what Millrace adds on demand; a JVM worker says none of it.
 type Detail struct {
+	NoAnswer    string          `json:"no_answer,omitempty"` // why the part's worker does not say more than its state
 	Reason      *Reason         `json:"reason,omitempty"`
 	Restarts    int             `json:"restarts,omitempty"`
 	NextRestart *time.Time      `json:"next_restart,omitempty"`

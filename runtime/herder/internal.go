@@ -5,7 +5,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
+	"fmt"
 	"hash"
+	"net/url"
+	"strings"
 
 	"millrace/runtime"
 )
@@ -40,6 +43,24 @@ func (h *Herder) sessionKey() ([]byte, error) {
 		return nil, &runtime.UnavailableError{Msg: "The session key in the config topic cannot be read; the leader makes a new one within the hour"}
 	}
 	return secret, nil
+}
+
+// VerifyWorker is Verify for what nobody but a worker of the group may know: without a key nobody is one.
+func (h *Herder) VerifyWorker(body []byte, s runtime.Signature) error {
+	if h.cfg.Worker.Protocol != protoSessioned {
+		return &runtime.ForbiddenError{Msg: "Workers cannot prove who they are with connect.protocol=" + h.cfg.Worker.Protocol + ": set it to sessioned"}
+	}
+	return h.Verify(body, s)
+}
+
+// WorkerURL is the address of the API of another worker, as statuses call it: all of a group speak HTTPS, or none.
+func (h *Herder) WorkerURL(workerID string) (string, error) {
+	scheme, _, _ := strings.Cut(h.url, "://")
+	u := &url.URL{Scheme: scheme, Host: workerID, Path: "/"}
+	if again, err := url.Parse(u.String()); err != nil || again.Host != workerID || again.User != nil || workerID == "" {
+		return "", fmt.Errorf("%.100q is no worker's address", workerID)
+	}
+	return u.String(), nil
 }
 
 // Verify refuses a request between workers that no worker of the group has signed.
