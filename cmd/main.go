@@ -79,7 +79,7 @@ func root(plugins []plugin.Plugin) *cobra.Command {
 		SilenceUsage: true, SilenceErrors: true, SuggestionsMinimumDistance: 2,
 	}
 	c.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	c.AddCommand(standaloneCommand(plugins), distributedCommand(plugins), connectorsCommand(plugins), pluginsCommand(), topicsCommand(), schemasCommand(), logCommand(), docsCommand(plugins), versionCommand())
+	c.AddCommand(standaloneCommand(plugins), distributedCommand(plugins), connectorsCommand(plugins), pluginsCommand(), healthCommand(), topicsCommand(), schemasCommand(), logCommand(), docsCommand(plugins), versionCommand())
 	argumentsAreUsage(c)
 	return c
 }
