@@ -10,7 +10,7 @@ func healthCommand() *cobra.Command {
 	r := &remote{}
 	c := &cobra.Command{
 		Use: "health", Short: "Ask a worker whether it is well", Args: cobra.NoArgs,
-		Long:    "Asks a worker's GET /health, and ends with 0 when it is well and with 1 when it is not, still starts, or does not answer: for what watches over it, a container's health check or a script.",
+		Long:    "Asks a worker's GET /health, and ends with 0 when it is well and with another status when it is not, still starts, or does not answer: for what watches over it, a container's health check or a script.",
 		Example: "  millrace health\n  millrace health --url https://worker-1:8083 --ca ca.pem --timeout 3s",
 		RunE: r.run(func(ctx context.Context, _ []string) error {
 			raw, err := r.rest.Raw(ctx, "/health")
