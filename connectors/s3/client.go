@@ -24,11 +24,38 @@ import (
 // maxBackoff bounds the pause between two attempts.
 const maxBackoff = 20 * time.Second
 
+// standstill is how long a connection may stand still that is waited for, be it in the middle of an answer.
+var standstill = 2 * time.Minute
+
+// movingConn is a connection that breaks when nothing goes either way for too long. The client of HTTP has no such limit for the rest of an answer.
+type movingConn struct{ net.Conn }
+
+func (c *movingConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(standstill)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+// Write moves the limit of a Read that waits beside it for the answer, too.
+func (c *movingConn) Write(p []byte) (int, error) {
+	if err := c.SetDeadline(time.Now().Add(standstill)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(p)
+}
+
 // newClient makes a client of the settings. Credentials are looked for when they are first needed.
 func newClient(ctx context.Context, cc connectors.Context, v config.Values) (*s3.Client, error) {
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
-		t.DialContext = (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext
-		t.ResponseHeaderTimeout = 2 * time.Minute
+		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+			c, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			return &movingConn{c}, nil
+		}
+		t.ResponseHeaderTimeout = standstill
 		t.MaxIdleConnsPerHost = 16
 		if text := proxyURL.Get(v); text != "" {
 			u, err := url.Parse(text)

@@ -22,6 +22,9 @@ var (
 	unavailable = connectors.Reason{Code: "s3.unavailable", Retry: connectors.RetryHelps,
 		Doc:    "The server answers that it is too busy or has a fault of its own.",
 		Remedy: "look at the server; fewer or larger objects (flush.size) take load away. The task goes on by itself"}
+	full = connectors.Reason{Code: "s3.full", Retry: connectors.RetryHelps,
+		Doc:    "The server has no space left, or a quota is used up.",
+		Remedy: "make room or raise the quota; the task goes on by itself"}
 	unauthorized = connectors.Reason{Code: "s3.unauthorized",
 		Doc:    "The server refuses the credentials, or they may not do what the sink needs.",
 		Remedy: "correct aws.access.key.id and aws.secret.access.key, or grant s3:PutObject, s3:GetObject, s3:AbortMultipartUpload and s3:ListBucket on the bucket"}
@@ -39,13 +42,17 @@ var (
 		Remedy: "see the server's words"}
 )
 
-var reasons = append([]*connectors.Reason{&unreachable, &unavailable, &unauthorized, &noBucket, &noCredentials, &foreign, &refused}, warehouse.Reasons...)
+var reasons = append([]*connectors.Reason{&unreachable, &unavailable, &full, &unauthorized, &noBucket, &noCredentials, &foreign, &refused}, warehouse.Reasons...)
+
+// errNoETag is what is wrong with an answer to a request that made an object: each of S3's has it, so that nothing is there for certain.
+var errNoETag = errors.New("there is no ETag in it")
 
 // failure is the Failure of a request that did not succeed.
 func failure(doing string, err error) error {
 	var api smithy.APIError
 	var resp *awshttp.ResponseError
 	var dial net.Error
+	var half *smithy.DeserializationError
 	status := 0
 	if errors.As(err, &resp) {
 		status = resp.HTTPStatusCode()
@@ -62,12 +69,16 @@ func failure(doing string, err error) error {
 		switch api.ErrorCode() {
 		case "NoSuchBucket":
 			return fail(&noBucket, said)
+		case "InsufficientStorage", "InsufficientCapacity", "QuotaExceeded", "XMinioStorageFull", "XMinioAdminBucketQuotaExceeded":
+			return fail(&full, said)
 		case "AccessDenied", "Forbidden", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "ExpiredToken", "AccountProblem", "AllAccessDisabled":
 			return fail(&unauthorized, said)
 		case "SlowDown", "RequestTimeout", "RequestTimeTooSkewed", "ServiceUnavailable", "InternalError", "OperationAborted", "ConditionalRequestConflict", "BadDigest", "NoSuchUpload":
 			return fail(&unavailable, said)
 		}
 		switch {
+		case status == http.StatusInsufficientStorage:
+			return fail(&full, said)
 		case status == http.StatusForbidden || status == http.StatusUnauthorized:
 			return fail(&unauthorized, said)
 		case status >= 500 || status == http.StatusTooManyRequests || status == http.StatusConflict || status == http.StatusRequestTimeout:
@@ -78,6 +89,8 @@ func failure(doing string, err error) error {
 		return fail(&refused, fmt.Sprintf("%d %s", status, said))
 	case status >= 500:
 		return fail(&unavailable, fmt.Sprintf("answer %d", status))
+	case errors.As(err, &half) || errors.Is(err, errNoETag):
+		return fail(&unreachable, fmt.Sprintf("the answer breaks off or is none of S3's: %v", cause(err)))
 	case errors.As(err, &dial) || errors.Is(err, context.DeadlineExceeded) || status == 0 && isTransport(err):
 		return connectors.Failed(&unreachable, nil, fmt.Sprintf("%s: %v", doing, cause(err)), "")
 	case status == 0:

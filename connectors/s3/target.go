@@ -11,6 +11,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -198,9 +199,12 @@ func (t *target) tagging(f *warehouse.File) *string {
 
 // put sends an object in one request.
 func (t *target) put(ctx context.Context, f *warehouse.File, cond *string) error {
-	_, err := t.cl.PutObject(ctx, &s3.PutObjectInput{Bucket: t.bucket, Key: &f.Name, Body: io.NewSectionReader(f.Body, 0, f.Size), ContentLength: &f.Size,
+	done, err := t.cl.PutObject(ctx, &s3.PutObjectInput{Bucket: t.bucket, Key: &f.Name, Body: io.NewSectionReader(f.Body, 0, f.Size), ContentLength: &f.Size,
 		ChecksumAlgorithm: types.ChecksumAlgorithmCrc32, Metadata: t.metadata(f), Tagging: t.tagging(f), IfNoneMatch: cond, ACL: t.acl, StorageClass: t.class,
 		ServerSideEncryption: t.sse, SSEKMSKeyId: t.kms, SSECustomerAlgorithm: t.customer.algorithm, SSECustomerKey: t.customer.key, SSECustomerKeyMD5: t.customer.md5})
+	if err == nil && aws.ToString(done.ETag) == "" {
+		err = errNoETag
+	}
 	return err
 }
 
@@ -214,6 +218,9 @@ func (t *target) parts(ctx context.Context, f *warehouse.File, cond *string, pla
 		Metadata: t.metadata(f), Tagging: t.tagging(f), ACL: t.acl, StorageClass: t.class, ServerSideEncryption: t.sse, SSEKMSKeyId: t.kms,
 		SSECustomerAlgorithm: t.customer.algorithm, SSECustomerKey: t.customer.key, SSECustomerKeyMD5: t.customer.md5})
 	if err != nil {
+		if statusOf(err) < 300 { // it may have begun, and nobody knows its id
+			t.sweep(ctx, f.Name, []string{path.Base(f.Name)})
+		}
 		return err
 	}
 	defer func() {
@@ -221,29 +228,32 @@ func (t *target) parts(ctx context.Context, f *warehouse.File, cond *string, pla
 			t.abort(ctx, f.Name, up.UploadId)
 		}
 	}()
-	done := make([]types.CompletedPart, (f.Size+size-1)/size)
-	err = each(ctx, len(done), func(i int) error {
+	sent := make([]types.CompletedPart, (f.Size+size-1)/size)
+	err = each(ctx, len(sent), func(i int) error {
 		places <- struct{}{}
 		defer func() { <-places }()
 		from := int64(i) * size
 		n := min(size, f.Size-from)
 		number := aws.Int32(int32(i + 1))
-		sent, err := t.cl.UploadPart(ctx, &s3.UploadPartInput{Bucket: t.bucket, Key: &f.Name, UploadId: up.UploadId, PartNumber: number,
+		part, err := t.cl.UploadPart(ctx, &s3.UploadPartInput{Bucket: t.bucket, Key: &f.Name, UploadId: up.UploadId, PartNumber: number,
 			Body: io.NewSectionReader(f.Body, from, n), ContentLength: &n, ChecksumAlgorithm: types.ChecksumAlgorithmCrc32,
 			SSECustomerAlgorithm: t.customer.algorithm, SSECustomerKey: t.customer.key, SSECustomerKeyMD5: t.customer.md5})
 		if err != nil {
 			return err
 		}
-		done[i] = types.CompletedPart{PartNumber: number, ETag: sent.ETag, ChecksumCRC32: sent.ChecksumCRC32}
+		sent[i] = types.CompletedPart{PartNumber: number, ETag: part.ETag, ChecksumCRC32: part.ChecksumCRC32}
 		moving()
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	_, err = t.cl.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: t.bucket, Key: &f.Name, UploadId: up.UploadId, IfNoneMatch: cond,
-		MultipartUpload:      &types.CompletedMultipartUpload{Parts: done},
+	done, err := t.cl.CompleteMultipartUpload(ctx, &s3.CompleteMultipartUploadInput{Bucket: t.bucket, Key: &f.Name, UploadId: up.UploadId, IfNoneMatch: cond,
+		MultipartUpload:      &types.CompletedMultipartUpload{Parts: sent},
 		SSECustomerAlgorithm: t.customer.algorithm, SSECustomerKey: t.customer.key, SSECustomerKeyMD5: t.customer.md5})
+	if err == nil && aws.ToString(done.ETag) == "" {
+		err = errNoETag
+	}
 	return err
 }
 
