@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -22,16 +23,23 @@ import (
 // A worker is killed again and again while lines of a file go through a topic into objects: in the end each stands in one object.
 func TestKillsPutEachRecordIntoOneObject(t *testing.T) {
 	server := peers.S3(t)
+	folder := peers.Unique(t, "kills")
+	killsWhileFilesAreWritten(t, map[string]string{"connector.class": "io.confluent.connect.s3.S3SinkConnector", "format.class": "io.confluent.connect.s3.format.json.JsonFormat",
+		"s3.bucket.name": server.Bucket, "s3.region": server.Region, "store.url": server.URL, "topics.dir": folder,
+		"aws.access.key.id": server.AccessKey, "aws.secret.access.key": server.SecretKey}, func() []string { return objectLines(t, server, folder) })
+}
+
+// killsWhileFilesAreWritten kills a worker again and again while lines go into files of 50. stored are the lines in those that are visible: in the end
+// it is each line once.
+func killsWhileFilesAreWritten(t *testing.T, sink map[string]string, stored func() []string) {
+	t.Helper()
 	seed := trial.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
-	folder := peers.Unique(t, "kills")
 	r := newRuns(t, "--config", "offset.flush.interval.ms=200")
 	p := r.start(t)
 	p.create("src", fileSource("in.txt", "lines"))
-	p.create("lake", map[string]string{"connector.class": "io.confluent.connect.s3.S3SinkConnector", "topics": "lines", "tasks.max": "1",
-		"value.converter": "org.apache.kafka.connect.storage.StringConverter", "format.class": "io.confluent.connect.s3.format.json.JsonFormat", "flush.size": "50",
-		"s3.bucket.name": server.Bucket, "s3.region": server.Region, "store.url": server.URL, "topics.dir": folder,
-		"aws.access.key.id": server.AccessKey, "aws.secret.access.key": server.SecretKey})
+	maps.Copy(sink, map[string]string{"topics": "lines", "tasks.max": "1", "value.converter": "org.apache.kafka.connect.storage.StringConverter", "flush.size": "50"})
+	p.create("lake", sink)
 	in := filepath.Join(r.dir, "in.txt")
 	total := 0
 	for range max(4, trial.Effort(6)) {
@@ -47,8 +55,8 @@ func TestKillsPutEachRecordIntoOneObject(t *testing.T) {
 	}
 	var got []string
 	last := fmt.Sprintf("%q", fmt.Sprintf("line %d", total-1))
-	p.until("the last line is in an object, and so are those before it", 2*time.Minute, func() (bool, string) {
-		got = objectLines(t, server, folder)
+	p.until("the last line is in a file, and so are those before it", 2*time.Minute, func() (bool, string) {
+		got = stored()
 		return slices.Contains(got, last), fmt.Sprintf("%d of %d", len(got), total)
 	})
 	var want []string
@@ -58,7 +66,7 @@ func TestKillsPutEachRecordIntoOneObject(t *testing.T) {
 	slices.Sort(got)
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Errorf("seed %d: %d lines stand in objects, want %d", seed, len(got), len(want))
+		t.Errorf("seed %d: %d lines stand in files, want %d", seed, len(got), len(want))
 	}
 }
 
