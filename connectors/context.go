@@ -29,7 +29,23 @@ type Context struct {
 	// that may take long: such a call is not taken for one that hangs. Sink tasks only.
 	Moving func()
 	// Journal opens what a source keeps beyond offsets. Source tasks only.
-	Journal func(ctx context.Context, name string) (Journal, error)
+	Journal func(ctx context.Context, at JournalPlace) (Journal, error)
+}
+
+// A JournalPlace says where a journal is.
+type JournalPlace struct {
+	Topic string
+	// Servers are addresses of brokers of the cluster that it is on; none: it is in the worker's log. A worker that keeps its log
+	// itself has all journals there, and tells that these have no effect.
+	Servers []string
+	// Reader and Writer are the settings of the clients on that cluster.
+	Reader, Writer ClientSettings
+}
+
+// ClientSettings are settings in the names of Java's clients, as they were given behind a prefix.
+type ClientSettings struct {
+	Prefix   string
+	Settings map[string]string
 }
 
 // Files says which files a connector may open.

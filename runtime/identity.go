@@ -4,6 +4,7 @@ import (
 	"maps"
 	"strings"
 
+	"millrace/connectors"
 	"millrace/schema/config"
 	"millrace/schema/config/signin"
 )
@@ -57,6 +58,21 @@ func (c WorkerConfig) identity(own, theirs map[string]string, prefixOf func(name
 	id := &ClusterConfig{v: v, raw: merged, prefixOf: prefixOf, theirs: identityOf(theirs)}
 	return id, id.named(wrong)
 }
+
+// ClientElsewhere reads the settings of a client that a connector has at a cluster of its own. Nothing of the worker's is under them.
+func ClientElsewhere(kind ClientKind, c connectors.ClientSettings) (ClientConfig, []*config.Error) {
+	out := ClientConfig{}
+	if errs := out.read(kind, map[string]string{}, c.Settings, c.Prefix, c.Prefix); len(errs) > 0 {
+		return out, errs
+	}
+	settings := identityOf(c.Settings)
+	v, wrong := clusterDef.Parse(settings)
+	out.Identity = &ClusterConfig{v: v, raw: settings, prefixOf: func(string) string { return c.Prefix }, theirs: settings}
+	return out, out.Identity.named(wrong)
+}
+
+// HasIdentity reports whether settings of a client say who it is.
+func HasIdentity(settings map[string]string) bool { return len(identityOf(settings)) > 0 }
 
 // named gives the keys of errors the names under which the settings were given.
 func (c ClusterConfig) named(errs []*config.Error) []*config.Error {

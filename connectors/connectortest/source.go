@@ -153,16 +153,16 @@ func (s *OffsetStore) All(context.Context) ([]connectors.Offset, error) {
 }
 
 // Journal is connectors.Context's: journals are kept with the offsets.
-func (s *OffsetStore) Journal(_ context.Context, name string) (connectors.Journal, error) {
+func (s *OffsetStore) Journal(_ context.Context, at connectors.JournalPlace) (connectors.Journal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.journals == nil {
 		s.journals = map[string]*memoryJournal{}
 	}
-	j := s.journals[name]
+	j := s.journals[at.Topic]
 	if j == nil {
 		j = &memoryJournal{}
-		s.journals[name] = j
+		s.journals[at.Topic] = j
 	}
 	return j, nil
 }

@@ -149,7 +149,7 @@ func TestSessionsOfTheirOwn(t *testing.T) {
 
 func mustJournal(t *testing.T, store *connectortest.OffsetStore) connectors.Journal {
 	t.Helper()
-	j, err := store.Journal(t.Context(), "p-schema-history")
+	j, err := store.Journal(t.Context(), connectors.JournalPlace{Topic: "p-schema-history"})
 	if err != nil {
 		t.Fatal(err)
 	}

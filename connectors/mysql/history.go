@@ -60,8 +60,8 @@ func (t *task) newSchemas(ctx context.Context) (Schemas, error) {
 		h.where = fmt.Sprintf("file %q", t.s.history.file)
 		h.journal, err = openFileJournal(t.cc.Files, t.s.history.file)
 	} else {
-		h.where = fmt.Sprintf("topic %q", t.s.history.topic)
-		h.journal, err = t.cc.Journal(ctx, t.s.history.topic)
+		h.where = fmt.Sprintf("topic %q", t.s.history.at.Topic)
+		h.journal, err = t.cc.Journal(ctx, t.s.history.at)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open the schema history in %s: %w", h.where, err)

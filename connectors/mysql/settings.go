@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -17,13 +18,14 @@ var (
 	keySkipUnchanged      = config.Key[bool]{Name: "skip.messages.without.change", Internal: true, Doc: "Leave out updates that change no captured column; needs binlog_row_image=FULL."}
 	keyConvertingFailure  = config.Key[string]{Name: "event.converting.failure.handling.mode", Default: "warn", Internal: true, Doc: "What happens when a value does not fit its column's type. event.processing.failure.handling.mode says it here.", Check: config.OneOf(cdc.FailureModes...)}
 
-	keyHistoryTopic = config.Key[string]{Name: "schema.history.internal.kafka.topic", Internal: true, Doc: "Topic of the history of the tables' definitions; <topic.prefix>-schema-history where it is not given. One partition, never emptied, used by this connector alone."}
-	keyHistoryFile  = config.Key[string]{Name: "schema.history.internal.file.filename", Internal: true, Doc: "File of the history, with schema.history.internal=io.debezium.storage.file.history.FileSchemaHistory."}
-	keyPreferDDL    = config.Key[bool]{Name: "schema.history.internal.prefer.ddl", Internal: true, Doc: "Read the statements of the history at a start, and not the definitions that stand beside them."}
-	keyDDLFilter    = config.Key[string]{Name: "schema.history.internal.ddl.filter", Default: ddlFilter, Internal: true, Doc: "Statements that are left alone, as regular expressions of the whole statement, separated by commas.", Check: func(s string) error { _, err := cdc.ParsePatterns(s); return err }}
+	keyHistoryTopic   = config.Key[string]{Name: "schema.history.internal.kafka.topic", Internal: true, Doc: "Topic of the history of the tables' definitions; <topic.prefix>-schema-history where it is not given. One partition, never emptied, used by this connector alone."}
+	keyHistoryServers = config.Key[[]string]{Name: "schema.history.internal.kafka.bootstrap.servers", Internal: true, Doc: "Brokers of the cluster that the history's topic is on, where that is another than the worker's; schema.history.internal.consumer.* and .producer.* are its clients' settings. A worker that keeps its log itself has it there."}
+	keyHistoryFile    = config.Key[string]{Name: "schema.history.internal.file.filename", Internal: true, Doc: "File of the history, with schema.history.internal=io.debezium.storage.file.history.FileSchemaHistory."}
+	keyPreferDDL      = config.Key[bool]{Name: "schema.history.internal.prefer.ddl", Internal: true, Doc: "Read the statements of the history at a start, and not the definitions that stand beside them."}
+	keyDDLFilter      = config.Key[string]{Name: "schema.history.internal.ddl.filter", Default: ddlFilter, Internal: true, Doc: "Statements that are left alone, as regular expressions of the whole statement, separated by commas.", Check: func(s string) error { _, err := cdc.ParsePatterns(s); return err }}
 
 	internalKeys = []config.Field{cdc.KeyReadOnly, cdc.KeyTopicDelimiter, keyTopicTransaction, cdc.KeyFieldAdjust, keyBinaryHandlingMode, keySkipUnchanged, cdc.KeyHeartbeatPrefix2,
-		keyConvertingFailure, keyHistoryTopic, keyHistoryFile, keyPreferDDL, keyDDLFilter}
+		keyConvertingFailure, keyHistoryTopic, keyHistoryServers, keyHistoryFile, keyPreferDDL, keyDDLFilter}
 )
 
 // ddlFilter is Debezium's: what replication tools and managed servers log all the time
@@ -51,24 +53,27 @@ var ignored = cdc.With(cdc.IgnoredKeys, map[string]string{
 
 	cdc.KeySnapshotModeConfigurationBasedSnapshotSchema.Name: "the definitions of tables are read wherever the history does not have them, since no row can be read without",
 
-	"driver.*":                                                "Java's driver",
-	"schema.history.internal.producer.*":                      historyIsOurs,
-	"schema.history.internal.consumer.*":                      historyIsOurs,
-	"schema.history.internal.kafka.bootstrap.servers":         historyIsOurs,
-	"schema.history.internal.kafka.recovery.poll.interval.ms": historyIsOurs,
-	"schema.history.internal.kafka.recovery.attempts":         historyIsOurs,
-	"schema.history.internal.kafka.query.timeout.ms":          historyIsOurs,
-	"schema.history.internal.kafka.create.timeout.ms":         historyIsOurs,
-	"schema.history.internal.kafka.buffer.batch.size":         historyIsOurs,
+	"driver.*": "Java's driver",
+	"schema.history.internal.kafka.recovery.poll.interval.ms": ownReader,
+	"schema.history.internal.kafka.recovery.attempts":         ownReader,
+	"schema.history.internal.kafka.query.timeout.ms":          ownReader,
+	"schema.history.internal.kafka.create.timeout.ms":         ownReader,
+	"schema.history.internal.kafka.buffer.batch.size":         ownReader,
 	"database.allowPublicKeyRetrieval":                        "the password is sent encrypted with the server's key where there is no TLS",
 })
 
-const historyIsOurs = "the history's topic is in the worker's own log or cluster"
+const ownReader = "the history is read to where it ended when the task began, and a broker that does not answer is asked again"
+
+// The prefixes of the settings of the history's clients.
+const (
+	historyReader = "schema.history.internal.consumer."
+	historyWriter = "schema.history.internal.producer."
+)
 
 // renamed are settings of Debezium 1.x.
 var renamed = cdc.With(cdc.RenamedKeys, map[string]string{
 	"database.whitelist": "database.include.list", "database.blacklist": "database.exclude.list", "database.history": "schema.history.internal",
-	"database.history.kafka.topic": keyHistoryTopic.Name, "database.history.file.filename": keyHistoryFile.Name,
+	"database.history.kafka.topic": keyHistoryTopic.Name, "database.history.kafka.bootstrap.servers": keyHistoryServers.Name, "database.history.file.filename": keyHistoryFile.Name,
 	"database.history.skip.unparseable.ddl": keySchemaHistorySkipUnparseable.Name, "snapshot.new.tables": "snapshot.mode",
 })
 
@@ -190,8 +195,8 @@ type settings struct {
 
 // historySettings say how the history of definitions is kept.
 type historySettings struct {
-	topic             string // a topic, or
-	file              string // a file
+	at                connectors.JournalPlace // a topic, or
+	file              string                  // a file
 	skipUnparseable   bool
 	capturedTables    bool // keep captured tables' definitions alone
 	capturedDatabases bool // keep those of captured databases alone
@@ -274,7 +279,7 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 		heartbeat:  cdc.KeyHeartbeatInterval.Get(v), heartbeatAction: cdc.KeyHeartbeatActionQuery.Get(v), checkTimeout: cdc.KeyConnectionValidationTimeout.Get(v),
 		schemaChanges: keyIncludeSchemaChanges.Get(v),
 		history: historySettings{
-			topic: keyHistoryTopic.Get(v), skipUnparseable: keySchemaHistorySkipUnparseable.Get(v), capturedTables: keySchemaHistoryCapturedTables.Get(v),
+			skipUnparseable: keySchemaHistorySkipUnparseable.Get(v), capturedTables: keySchemaHistoryCapturedTables.Get(v),
 			capturedDatabases: keySchemaHistoryCapturedDatabases.Get(v), preferDDL: keyPreferDDL.Get(v),
 		},
 	}
@@ -324,12 +329,23 @@ func parse(v config.Values, mariadb bool) (*settings, []*config.Error) {
 	s.naming = r.Naming(s.prefix, cdc.KeyTopicDelimiter.Get(v), cdc.KeySchemaNameAdjustmentMode.Get(v), cdc.KeyFieldAdjust.Get(v))
 	s.transactionTopic = s.naming.Topic(keyTopicTransaction.Get(v))
 	s.heartbeatTopic = r.HeartbeatTopic(s.naming, cdc.KeyHeartbeatTopicsPrefix.Get(v), cdc.KeyHeartbeatPrefix2.Get(v))
-	if s.history.topic == "" {
-		s.history.topic = s.prefix + "-schema-history"
-	}
+	s.history.at = connectors.JournalPlace{Topic: cmp.Or(keyHistoryTopic.Get(v), s.prefix+"-schema-history"), Servers: keyHistoryServers.Get(v),
+		Reader: connectors.ClientSettings{Prefix: historyReader, Settings: behind(v.Raw, historyReader)},
+		Writer: connectors.ClientSettings{Prefix: historyWriter, Settings: behind(v.Raw, historyWriter)}}
 	if keySchemaHistoryInternal.Get(v) == fileHistory {
-		s.history.topic, s.history.file = "", r.Require(keyHistoryFile)
+		s.history.at, s.history.file = connectors.JournalPlace{}, r.Require(keyHistoryFile)
 	}
 	s.selects, s.texts = r.Selects(cdc.KeySnapshotSelectStatementOverrides.Get(v)), r.TextRules(renamed)
 	return s, r.Errs
+}
+
+// behind are the settings below a prefix, without it.
+func behind(raw map[string]string, prefix string) map[string]string {
+	out := map[string]string{}
+	for key, value := range raw {
+		if name, ok := strings.CutPrefix(key, prefix); ok {
+			out[name] = value
+		}
+	}
+	return out
 }

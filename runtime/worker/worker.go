@@ -502,7 +502,15 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 		}
 		return cl, err
 	}
-	journals := &journals{log: w.cfg.Log, client: client, make: func() (*kgo.Client, error) { return ofWorker("connector-journal-producer-") }}
+	journals := &journals{log: w.cfg.Log, lg: cc.Log, servers: w.cfg.Worker.Properties["bootstrap.servers"], client: client,
+		make: func() (*kgo.Client, error) { return ofWorker("connector-journal-producer-") },
+		reach: func(ctx context.Context, at connectors.JournalPlace) (reached, error) {
+			r, err := w.reachJournal(ctx, at, "connector-journal-"+spec.ID.String(), tops.limit, t.Meter, cc.Log)
+			if err == nil {
+				context.AfterFunc(hard, r.client.Close)
+			}
+			return r, err
+		}}
 	if txn != nil || l != w.cfg.Log {
 		journals.client = nil // in transactions it takes records inside of them alone
 	}
@@ -582,16 +590,27 @@ func (w *Worker) logAs(ctx context.Context, kind runtime.ClientKind, o runtime.C
 	if err := wrong(errs); err != nil {
 		return nil, nil, err
 	}
-	limited, cancel := context.WithTimeout(ctx, logTimeout)
-	defer cancel()
-	if l, err = w.cfg.Log.As(limited, opts); err != nil {
-		err = fmt.Errorf("the connector's %s signs in with settings %s.* or %s.override.* of its own: %w", kind, kind, kind, err)
-		if lost := (net.Error)(nil); errors.As(err, &lost) {
-			err = connectors.Retriable(err)
-		}
-		return nil, nil, cmp.Or(ctx.Err(), err)
+	l, err = within(ctx, func(ctx context.Context) (*log.Log, error) { return w.cfg.Log.As(ctx, opts) },
+		fmt.Sprintf("the connector's %s signs in with settings %s.* or %s.override.* of its own", kind, kind, kind))
+	if err != nil {
+		return nil, nil, err
 	}
 	return l, func() { _ = l.Close(context.WithoutCancel(ctx)) }, nil // of a cluster's nothing can fail
+}
+
+// within reaches a cluster within logTimeout. A connection that does not come about is retriable.
+func within(ctx context.Context, open func(context.Context) (*log.Log, error), what string) (*log.Log, error) {
+	limited, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	l, err := open(limited)
+	if err == nil {
+		return l, nil
+	}
+	err = fmt.Errorf("%s: %w", what, err)
+	if lost := (net.Error)(nil); errors.As(err, &lost) {
+		err = connectors.Retriable(err)
+	}
+	return nil, cmp.Or(ctx.Err(), err)
 }
 
 // adminLog is the log as a connector makes topics in it and looks at them.
