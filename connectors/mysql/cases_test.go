@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"millrace/connectors"
+	"millrace/connectors/cdc"
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
 	"millrace/schema"
@@ -310,6 +311,41 @@ func TestRowImagesNeverTurnColumnsIntoNulls(t *testing.T) {
 			t.Errorf("%d events", n)
 		}
 	})
+}
+
+// TestUpdatesWithoutWhatIsAlike: binlog_row_image=FULL_NODUP (MariaDB 11.4) logs the old row whole and of the new one what
+// changed. No such server is among the peers: the event is made by hand.
+func TestUpdatesWithoutWhatIsAlike(t *testing.T) {
+	def := &Table{ID: TableID{"d", "t"}, PrimaryKey: []string{"id"}, Columns: []Column{
+		{Name: "id", Type: Int, Length: NoLength, Scale: NoLength}, {Name: "v", Type: VarChar, Length: 100, Charset: "utf8mb4", Nullable: true},
+		{Name: "n", Type: Int, Length: NoLength, Scale: NoLength, Nullable: true}, {Name: "x", Type: Int, Length: NoLength, Scale: NoLength, Nullable: true},
+	}}
+	tk := &task{s: &settings{prefix: "p"}, charsets: map[string]charset{}}
+	tab, err := tk.compile(t.Context(), def)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := tab.plan(&tableMap{codes: []byte{codeLong, codeVarChar, codeLong, codeLong}, meta: []uint16{0, 400, 0, 0}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const head, old = "\x01\x00\x00\x00\x00\x00\x01\x00\x04\x0f", "\x08\x07\x00\x00\x00\x02\x00ab\x05\x00\x00\x00"
+	for _, c := range []struct{ name, present, row, want string }{
+		{"one number", "\x04", "\x00\x06\x00\x00\x00", "{id:7 v:ab n:6 x:null}"},
+		{"a null, and what was null", "\x0c", "\x01\x09\x00\x00\x00", "{id:7 v:ab n:null x:9}"},
+		{"the key", "\x01", "\x00\x08\x00\x00\x00", "{id:8 v:ab n:5 x:null}"},
+		{"nothing", "\x00", "", "{id:7 v:ab n:5 x:null}"},
+	} {
+		e, err := parseRows(evUpdateRows1, []byte(head+c.present+old+c.row))
+		if err != nil {
+			t.Fatalf("%s: %v", c.name, err)
+		}
+		r := &reader{t: tk, build: cdc.NewBuilder(10)}
+		before, after, err := r.decodeRow(plan, &e)
+		if err != nil || show(before) != "{id:7 v:ab n:5 x:null}" || show(after) != c.want || len(e.rows.b) != 0 {
+			t.Errorf("%s: %s became %s, want %s (%v); %d bytes are left", c.name, show(before), show(after), c.want, err, len(e.rows.b))
+		}
+	}
 }
 
 // mysql-log/4

@@ -82,7 +82,7 @@ var (
 	keyIncrementalSnapshotAllowSchemaChanges = config.Key[bool]{Name: "incremental.snapshot.allow.schema.changes", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short,
 		Doc: "Let definitions change while an incremental snapshot runs."}
 	keySnapshotLockingMode = config.Key[string]{Name: "snapshot.locking.mode", Default: "minimal", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: cdc.Supported(lockingModes, "custom"), Recommend: cdc.Recommend(lockingModes[:5]...),
-		Doc: "minimal takes a lock only while position and definitions are read; extended holds it while rows are read, too; none takes none; minimal_at_least_once reads rows without one transaction; minimal_percona and minimal_percona_no_table_locks use the locks for backups of Percona's server."}
+		Doc: "minimal takes a lock only while position and definitions are read; extended holds it while rows are read, too; none takes none; minimal_at_least_once reads rows without one transaction; minimal_percona and minimal_percona_no_table_locks are as minimal, whose lock is right on Percona's server, too."}
 	keyDdlParserType = config.Key[string]{Name: "ddl.parser.type", Default: "default", Importance: config.Low, Group: cdc.GroupConnector, Width: config.Short, Check: config.OneOf("default", "legacy"), Recommend: cdc.Recommend("default", "legacy"),
 		Doc: "Which of Java's parsers reads DDL. There is one here."}
 	keySchemaHistoryInternal = config.Key[config.Class]{Name: "schema.history.internal", Default: kafkaHistory, Importance: config.Low, Group: groupHistory, Width: config.Long, Visible: func(config.Values) bool { return false }, Check: supportedHistory,
