@@ -33,6 +33,7 @@ type action struct {
 	version   int64
 	versioned bool
 	skip      string // not empty: nothing is asked, for this reason
+	report    bool   // with skip: where errors are tolerated, it is reported
 }
 
 // An actor makes actions of records. It is used by one goroutine.
@@ -94,7 +95,7 @@ func (a *actor) action(r *schema.Record, ts topicSet) (act action, err error) {
 	if r.Value.IsNull() {
 		switch {
 		case a.set.onNull == ignore:
-			return action{skip: "null value (behavior.on.null.values=ignore)"}, nil
+			return action{skip: "null value (behavior.on.null.values=ignore)", report: true}, nil
 		case a.set.onNull == fail:
 			return act, connectors.Failed(&nullValue, nil, fmt.Sprintf("the record at %s has a null value", where(r)), "")
 		case ts.keyIgnore || a.set.autoIDs:

@@ -29,6 +29,7 @@ const maxAnswer = 64 << 20
 type client struct {
 	transport *elastictransport.Client
 	http      *http.Transport
+	dialer    *net.Dialer
 	nodes     string // for messages: no passwords
 	read      time.Duration
 }
@@ -101,8 +102,9 @@ func newClient(files connectors.Files, v config.Values, urls []string) (*client,
 	if err != nil {
 		return nil, connectors.BadConfig(fmt.Errorf("%s: %w", connectionURL.Name, err))
 	}
+	dialer := &net.Dialer{Timeout: connectTimeout.Get(v)}
 	t := &http.Transport{
-		DialContext:           (&net.Dialer{Timeout: connectTimeout.Get(v)}).DialContext,
+		DialContext:           dialer.DialContext,
 		TLSHandshakeTimeout:   max(connectTimeout.Get(v), 10*time.Second),
 		ResponseHeaderTimeout: readTimeout.Get(v),
 		IdleConnTimeout:       idleTime.Get(v),
@@ -121,7 +123,7 @@ func newClient(files connectors.Files, v config.Values, urls []string) (*client,
 			return nil, connectors.BadConfig(err)
 		}
 	}
-	cl := &client{http: t, nodes: redactList(strings.Join(urls, ",")), read: readTimeout.Get(v)}
+	cl := &client{http: t, dialer: dialer, nodes: redactList(strings.Join(urls, ",")), read: readTimeout.Get(v)}
 	options := []elastictransport.Option{
 		elastictransport.WithURLs(nodes...),
 		elastictransport.WithBasicAuth(username.Get(v), password.Get(v).Reveal()),
@@ -238,6 +240,9 @@ func (e *serverError) String() string {
 	return strings.Join(parts, ": ")
 }
 
+// blocks reports whether an index or the whole cluster takes no writes for now, as while a disk is full. It is said with 403 or 429.
+func (e *serverError) blocks() bool { return e.Type == "cluster_block_exception" }
+
 // UnmarshalJSON takes the object that servers send and the bare text that some
 // errors are.
 func (e *serverError) UnmarshalJSON(b []byte) error {
@@ -282,10 +287,10 @@ func passing(status int) bool {
 func (c *client) failure(doing string, a answer) error {
 	cause := fmt.Sprintf("%s: %s answers %d: %s", doing, c.nodes, a.status, a.said())
 	switch {
+	case passing(a.status) || a.said().blocks():
+		return connectors.Failed(&unavailable, nil, cause, "")
 	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:
 		return connectors.Failed(&unauthorized, nil, cause, "")
-	case passing(a.status):
-		return connectors.Failed(&unavailable, nil, cause, "")
 	}
 	return connectors.Failed(&refused, nil, cause, "")
 }

@@ -67,7 +67,7 @@ var (
 	dropInvalid = config.Key[bool]{Name: "drop.invalid.message", Importance: config.Low, Group: groupData,
 		Doc: "Whether records that make no document (no key, a text for a value) are left out and counted, instead of going to the dead-letter topic or failing the task."}
 	onNull = config.Key[string]{Name: "behavior.on.null.values", Default: "FAIL", Importance: config.Low, Group: groupData, Check: config.OneOf("ignore", "delete", "fail"),
-		Doc: "What a null value means: ignore it, delete the document of the key, or fail (the record goes to the dead-letter topic, if there is one)."}
+		Doc: "What a null value means: ignore it (where errors.tolerance is all, it is reported like an error), delete the document of the key, or fail (the record goes to the dead-letter topic, if there is one)."}
 	onMalformed = config.Key[string]{Name: "behavior.on.malformed.documents", Default: "FAIL", Importance: config.Low, Group: groupData, Check: config.OneOf("ignore", "warn", "fail"),
 		Doc: "What to do with a document that the server refuses: ignore it, warn in the log, or fail (the record goes to the dead-letter topic, if there is one)."}
 	versionHeader = config.Key[string]{Name: "external.version.header", Importance: config.Low, Group: groupData, EmptyDefault: true,

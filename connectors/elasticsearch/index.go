@@ -63,7 +63,7 @@ func (t *task) ensureOnce(ctx context.Context, name string, ix *index, s *schema
 		return true, a, t.client.silent(doing, err)
 	case a.status == http.StatusOK:
 		ix.there, ix.mapped = true, hasFields(a.body, t.set.resources.stream)
-	case a.status == http.StatusForbidden: // it may write and not look
+	case a.status == http.StatusForbidden && !a.said().blocks(): // it may write and not look
 		t.lg.Debug("the index cannot be looked at; taken as there and mapped", "index", name)
 		ix.there, ix.mapped = true, true
 	case ix.made: // a moment ago, and not seen yet
@@ -120,7 +120,7 @@ func (t *task) createStream(ctx context.Context, name string, ix *index, s *sche
 	case a.status == http.StatusOK:
 		t.lg.Info("data stream prepared", "stream", name)
 	case a.status == http.StatusBadRequest && a.said().Type == "resource_already_exists_exception": // another task was quicker
-	case a.status == http.StatusForbidden || a.status == http.StatusMethodNotAllowed || bytes.Contains(a.body, []byte("no handler found")):
+	case a.status == http.StatusForbidden && !a.said().blocks() || a.status == http.StatusMethodNotAllowed || bytes.Contains(a.body, []byte("no handler found")):
 		// The user may only write, or the server has no such endpoint: the first document creates the stream.
 		t.lg.Debug("the data stream is left to the first document to create", "stream", name, "server", a.said())
 	case a.status == http.StatusBadRequest:

@@ -38,8 +38,11 @@ func anyTrouble(t *testing.T, rnd *rand.Rand, pairs []string) {
 	trouble := true // guarded by the stub's mutex
 	luck := rand.New(rand.NewPCG(rnd.Uint64(), 2))
 	hit := func(percent int) bool { return trouble && luck.IntN(100) < percent }
-	cut := func(w http.ResponseWriter) bool {
-		if c, _, err := w.(http.Hijacker).Hijack(); err == nil {
+	// cut ends a connection, after some bytes of an answer that promises more.
+	cut := func(w http.ResponseWriter, answer string) bool {
+		if c, b, err := w.(http.Hijacker).Hijack(); err == nil {
+			fmt.Fprint(b, answer)
+			b.Flush()
 			c.Close()
 		}
 		return true
@@ -67,16 +70,20 @@ func anyTrouble(t *testing.T, rnd *rand.Rand, pairs []string) {
 			case 0:
 				return false
 			case 1:
-				return cut(w)
+				return cut(w, "")
 			}
 			w.WriteHeader(what)
 			return true
 		}
 		s.after = func(_ int, w http.ResponseWriter) bool {
 			s.mu.Lock()
-			yes := hit(6)
+			yes, begun := hit(6), hit(50)
 			s.mu.Unlock()
-			return yes && cut(w)
+			answer := ""
+			if begun {
+				answer = "HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n" + `{"errors":false,"items":[{"index":{"sta`
+			}
+			return yes && cut(w, answer)
 		}
 		s.delay = func() {
 			s.mu.Lock()

@@ -165,22 +165,30 @@ func TestServersDataStream(t *testing.T) {
 			run.Close(true, part)
 		}
 		call(t, "PUT", url+"/_index_template/"+set, template)
-		for range 2 {
-			run, part := sinkOn(t, url, topic, "data.stream.type", "logs", "data.stream.dataset", set, "behavior.on.null.values", "ignore")
+		stream := []string{"data.stream.type", "logs", "data.stream.dataset", set, "behavior.on.null.values", "ignore"}
+		for round, pairs := range [][]string{stream, append(slices.Clone(stream), "data.stream.timestamp.field", "absent,n")} {
+			run, part := sinkOn(t, url, topic, pairs...)
 			records := []schema.Record{on(doc("a", "1"), topic, 0), on(tomb("a"), topic, 1), on(doc("b", "2"), topic, 2)}
+			if round > 0 {
+				records = append(records, on(doc("c", "3"), topic, 3))
+			}
 			for i := range records {
 				records[i].Timestamp = 1_700_000_000_000
 			}
 			run.Put(records)
-			run.FlushTo(part, 3)
+			run.FlushTo(part, int64(len(records)))
 			run.Close(false, part)
-			if got := run.Reported(); len(got) > 0 {
-				t.Fatal(got[0].Cause)
+			if got := run.Reported(); len(got) != 1 || connectors.FailureOf(got[0].Cause).Reason != &nullValue {
+				t.Fatalf("reported %v, want the null value", got)
 			}
 		}
 		got := searchTexts(t, url, name)
-		if slices.Sort(got); !slices.Equal(got, []string{"1", "2"}) {
+		if slices.Sort(got); !slices.Equal(got, []string{"1", "2", "3"}) {
 			t.Errorf("stored %q", got)
+		}
+		var early struct{ Count int }
+		if err := json.Unmarshal(call(t, "POST", url+"/"+name+"/_count", `{"query":{"range":{"@timestamp":{"lte":1}}}}`), &early); err != nil || early.Count != 1 {
+			t.Errorf("%d documents have the time that their field says, want 1 (%v)", early.Count, err)
 		}
 		var answer map[string]any
 		if err := json.Unmarshal(call(t, "GET", url+"/"+name+"/_mapping", ""), &answer); err != nil {

@@ -296,7 +296,7 @@ func judge(it *item, said itemAnswer) (verdict, error) {
 		return vConflict, nil
 	case said.Status == http.StatusConflict: // several changed the document at once
 		return vAgain, fail(&unavailable)
-	case passing(said.Status), why.Type == "cluster_block_exception", strings.HasSuffix(why.Type, "rejected_execution_exception"):
+	case passing(said.Status), why.blocks(), strings.HasSuffix(why.Type, "rejected_execution_exception"):
 		return vAgain, fail(&unavailable)
 	case said.Status == http.StatusUnauthorized || said.Status == http.StatusForbidden:
 		return vFailed, fail(&unauthorized)

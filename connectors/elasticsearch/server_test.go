@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"millrace/connectors"
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
+	"millrace/deploy/trial"
 	"millrace/schema"
 )
 
@@ -198,11 +201,130 @@ func TestServersValidate(t *testing.T) {
 	})
 }
 
+// TestServersOddNames has ids and names of indices at the edge of what servers take: what passes our checks passes theirs, and what does not is
+// reported by itself.
+func TestServersOddNames(t *testing.T) {
+	onServers(t, func(t *testing.T, url, index string) {
+		run, part := sinkOn(t, url, index)
+		good := []string{strings.Repeat("x", 512), strings.Repeat("é", 256), "a/b?c=d&e#f", " ", "quote\"back\\slash", "line\nbreak", "nul\x00", "\u2028", "_x", ".", "-1"}
+		long := []string{strings.Repeat("x", 513), "x" + strings.Repeat("é", 256), ""}
+		var records []schema.Record
+		for _, id := range append(slices.Clone(good), long...) {
+			records = append(records, on(doc(id, id), index, int64(len(records))))
+		}
+		names := []string{".with.dots", "UPPER", "ünïcode", "a" + strings.Repeat("-", 20), "__twice", "a:b", "a b", "a#b", strings.Repeat("y", 300)}
+		for _, name := range names {
+			r := on(doc("id", name), index, int64(len(records)))
+			r.Topic = index + name
+			if strings.HasPrefix(name, "_") {
+				r.Topic = name + index
+			}
+			records = append(records, r)
+		}
+		run.Put(records)
+		run.FlushTo(part, int64(len(records)))
+		run.Close(false, part)
+		var refused []int
+		for _, rep := range run.Reported() {
+			refused = append(refused, int(rep.Record.Origin.Offset))
+			if f := connectors.FailureOf(rep.Cause); f == nil || f.Reason != &badRecord {
+				t.Errorf("refused by the server, not by us: %v", rep.Cause)
+			}
+		}
+		slices.Sort(refused)
+		first, names1 := len(good), len(good)+len(long)
+		if want := []int{first, first + 1, first + 2, names1 + 4, names1 + 5, names1 + 6, names1 + 7}; !slices.Equal(refused, want) {
+			t.Errorf("records %d are refused, want %d", refused, want)
+		}
+		if got := searchTexts(t, url, index); len(got) != len(good) {
+			t.Errorf("stored %q", got)
+		}
+	})
+}
+
+// TestServersAreFull blocks writes to an index, as a server does whose disk is full, and later all writes: nothing is lost, no record is blamed, and the
+// task goes on by itself.
+func TestServersAreFull(t *testing.T) {
+	onServers(t, func(t *testing.T, url, index string) {
+		run, part := sinkOn(t, url, index, "max.retries", "1")
+		run.Put([]schema.Record{on(doc("a", "1"), index, 0)})
+		run.FlushTo(part, 1)
+		for i, block := range []string{"read_only_allow_delete", "read_only", "write"} {
+			set := func(value string) {
+				call(t, "PUT", url+"/"+index+"/_settings", `{"index.blocks.`+block+`":`+value+`}`)
+			}
+			set("true")
+			last := int64(i + 1)
+			err := fails(t, run, []schema.Record{on(doc("a", fmt.Sprint(block)), index, last)})
+			if f := connectors.FailureOf(err); f == nil || f.Reason != &unavailable || !strings.Contains(err.Error(), "cluster_block_exception") {
+				t.Errorf("%s: %v", block, err)
+			}
+			if run.Committed[part] != last {
+				t.Errorf("%s: flushed up to %d", block, run.Committed[part])
+			}
+			set("null")
+			run.FlushTo(part, last+1)
+		}
+		run.Close(false, part)
+		if got := run.Reported(); len(got) > 0 {
+			t.Errorf("reported %v", got)
+		}
+		if source, version := lookup(t, url, index, "a"); source["text"] != "write" || version != 3 {
+			t.Errorf("a is %v, version %d", source, version)
+		}
+	})
+}
+
+// TestServersAnswersAreCut cuts connections in the middle of the servers' answers, after any number of bytes, while documents change: in the end each is
+// there once, in its latest version.
+func TestServersAnswersAreCut(t *testing.T) {
+	onServers(t, func(t *testing.T, url, index string) {
+		relay := connectortest.NewRelay(t, strings.TrimPrefix(url, "http://"))
+		run, part := sinkOn(t, fmt.Sprintf("http://%s:%d", relay.Host, relay.Port), index, "max.retries", "3", "batch.size", "50", "behavior.on.null.values", "delete")
+		rnd := rand.New(rand.NewPCG(trial.Seed(t), 3))
+		const keys, rounds = 40, 30
+		want := map[string]string{}
+		offset := int64(0)
+		for round := range rounds {
+			relay.BreakAfter(rnd.IntN(2000))
+			var records []schema.Record
+			for range 60 {
+				key, text := fmt.Sprint("k", rnd.IntN(keys)), fmt.Sprint("v", offset)
+				r := doc(key, text)
+				want[key] = text
+				if rnd.IntN(5) == 0 {
+					r = tomb(key)
+					delete(want, key)
+				}
+				records = append(records, on(r, index, offset))
+				offset++
+			}
+			run.Put(records)
+			if round%10 == 9 {
+				run.FlushTo(part, offset)
+			}
+		}
+		relay.BreakAfter(-1)
+		run.FlushTo(part, offset)
+		run.Close(false, part)
+		if run.Task.(*task).conflicts.count() == 0 {
+			t.Error("no answer was cut behind what it was an answer to: the test does not show what it is for")
+		}
+		got := searchTexts(t, url, index)
+		slices.Sort(got)
+		if latest := slices.Sorted(maps.Values(want)); !slices.Equal(got, latest) {
+			t.Errorf("stored %q, want %q", got, latest)
+		}
+	})
+}
+
 // TestServerInTrouble has a server that refuses bulks while it has more than 200 KiB
-// of them, and then kills it.
+// of them, and then halts and kills it.
 func TestServerInTrouble(t *testing.T) {
 	server := peers.SearchOwn(t, "opensearch", "indexing_pressure.memory.limit: 200kb")
 	t.Run("it pushes back", func(t *testing.T) { pushedBack(t, server) })
+	t.Run("it makes no index for now", func(t *testing.T) { blocked(t, server) })
+	t.Run("it is silent for longer than read.timeout.ms", func(t *testing.T) { silenced(t, server) })
 	t.Run("it is killed and comes back", func(t *testing.T) { killed(t, server) })
 }
 
@@ -249,6 +371,69 @@ func pushedBack(t *testing.T, server *peers.SearchServer) {
 		t.Error("the server refused nothing: the test does not show what it is for")
 	}
 	t.Logf("the server refused %d requests", refused)
+}
+
+// blocked lets the whole server take no writes when a topic's first record comes: its index is made later.
+func blocked(t *testing.T, server *peers.SearchServer) {
+	block := func(value string) {
+		call(t, "PUT", server.URL+"/_cluster/settings", `{"persistent":{"cluster.blocks.read_only":`+value+`}}`)
+	}
+	index := peers.Unique(t, "es")
+	run, part := sinkOn(t, server.URL, index, "max.retries", "1")
+	block("true")
+	records := []schema.Record{on(doc("a", "1"), index, 0)}
+	n, err := run.TryPut(records)
+	block("null")
+	if f := connectors.FailureOf(err); n != 0 || f == nil || f.Reason != &unavailable || !strings.Contains(err.Error(), "cluster_block_exception") {
+		t.Errorf("%d taken, %v", n, err)
+	}
+	run.Put(records[n:])
+	run.FlushTo(part, 1)
+	run.Close(false, part)
+	if source, _ := lookup(t, server.URL, index, "a"); source["text"] != "1" {
+		t.Errorf("stored %v", source)
+	}
+}
+
+// silenced halts the server while it has requests, until the task has given up: what it does with them later changes nothing.
+func silenced(t *testing.T, server *peers.SearchServer) {
+	index := peers.Unique(t, "es")
+	run, part := sinkOn(t, server.URL, index, "read.timeout.ms", "2000", "max.retries", "0")
+	change := func(round int64) (records []schema.Record) {
+		for k := range int64(100) {
+			records = append(records, on(doc(fmt.Sprint(k), fmt.Sprint(k, " ", round)), index, round*100+k))
+		}
+		return records
+	}
+	slow := func(err error) bool { return connectors.RetryOf(err) == connectors.RetryHelps }
+	run.Put(change(0))
+	run.FlushTo(part, 100)
+	server.Halt(t)
+	err := fails(t, run, change(1))
+	server.Resume(t)
+	if f := connectors.FailureOf(err); f == nil || f.Reason != &unreachable || !strings.Contains(err.Error(), "timeout") {
+		t.Errorf("while the server is silent: %v", err)
+	}
+	records := change(2)
+	for end := time.Now().Add(2 * time.Minute); run.Committed[part] < 300; {
+		n, err := run.TryPut(records)
+		if records = records[n:]; err == nil {
+			err = run.TryFlush()
+		}
+		if err != nil && !slow(err) || time.Now().After(end) {
+			t.Fatalf("flushed up to %d: %v", run.Committed[part], err)
+		}
+	}
+	run.Close(false, part)
+	texts := searchTexts(t, server.URL, index)
+	for _, text := range texts {
+		if !strings.HasSuffix(text, " 2") {
+			t.Errorf("%q is stored, and is not the latest", text)
+		}
+	}
+	if len(texts) != 100 {
+		t.Errorf("%d documents", len(texts))
+	}
 }
 
 // killed kills the server while records are written and starts it again: all are

@@ -169,6 +169,11 @@ func TestUpsert(t *testing.T) {
 	if err := json.Unmarshal([]byte(s.source("orders", "a")), &got); err != nil || got["text"] != "kept" || got["more"] != "new" || got["n"] != 1.0 {
 		t.Errorf("got %v, %v", got, err)
 	}
+	own := newStub(t)
+	put(t, own, []string{"write.method", "upsert", "unavailable.value.placeholder", "my own"}, doc("a", "my own"), doc("b", "__debezium_unavailable_value"))
+	if a, b := own.source("orders", "a"), own.source("orders", "b"); strings.Contains(a, "text") || !strings.Contains(b, "__debezium_unavailable_value") {
+		t.Errorf("with a placeholder of one's own: %s, %s", a, b)
+	}
 	if b := s.source("orders", "b"); !strings.Contains(b, `"2"`) {
 		t.Errorf("b is %s", b)
 	}
@@ -466,11 +471,11 @@ func TestTimeouts(t *testing.T) {
 	run.Close(true, tp(0))
 	v, _ := Sink.Config.Parse(conf("http://x:9200", "connection.timeout.ms", "1234", "read.timeout.ms", "77", "max.connection.idle.time.ms", "4321"))
 	cl, err := newClient(nil, v, []string{"http://x:9200"})
-	if err != nil || cl.http.IdleConnTimeout != 4321*time.Millisecond || cl.http.ResponseHeaderTimeout != 77*time.Millisecond {
+	if err != nil || cl.http.IdleConnTimeout != 4321*time.Millisecond || cl.http.ResponseHeaderTimeout != 77*time.Millisecond || cl.dialer.Timeout != 1234*time.Millisecond {
 		t.Errorf("%+v %v", cl, err)
 	}
+	v, _ = Sink.Config.Parse(conf("http://x:9200", "retry.backoff.ms", "100"))
 	task := &task{set: newSet(v)}
-	task.set.backoff = 100 * time.Millisecond
 	for attempt, bound := range []time.Duration{0, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond} {
 		if attempt == 0 {
 			continue
@@ -686,6 +691,7 @@ func TestValidate(t *testing.T) {
 		{"a store that is not there", []string{"elastic.security.protocol", "SSL", sslPrefix + "truststore.location", "x.jks"}, sslPrefix + "truststore.location", []string{"no such file"}},
 		{"half a key", []string{"elastic.security.protocol", "SSL", sslPrefix + "keystore.key", "s3cret"}, sslPrefix + "keystore.certificate.chain", []string{"belong together"}},
 		{"Kerberos", []string{"kerberos.user.principal", "p"}, "kerberos.user.principal", []string{"not supported"}},
+		{"Kerberos's keytab", []string{"kerberos.keytab.path", "/k"}, "kerberos.keytab.path", []string{"not supported"}},
 		{"an unknown behaviour", []string{"behavior.on.null.values", "explode"}, "behavior.on.null.values", []string{"ignore, delete, fail"}},
 		{"a bulk of nothing", []string{"bulk.size.bytes", "0"}, "bulk.size.bytes", []string{"-1"}},
 		{"defaults written out", []string{"data.stream.type", "none", "data.stream.namespace", "${topic}", "external.resource.usage", "DISABLED", "bulk.size.bytes", "-1"}, "", nil},

@@ -82,6 +82,13 @@ func (s *stub) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
+	// Elasticsearch 7 to 9 and OpenSearch have no vendor's media type that all of them take.
+	for _, media := range []string{r.Header.Get("Accept"), r.Header.Get("Content-Type")} {
+		if strings.Contains(media, "vnd.") || strings.Contains(media, "compatible-with") {
+			w.WriteHeader(406)
+			return
+		}
+	}
 	switch {
 	case r.URL.Path == "/":
 		io.WriteString(w, `{"version":{"number":"8.18.4"}}`)

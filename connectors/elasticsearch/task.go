@@ -242,9 +242,7 @@ func (t *task) take(ctx context.Context, r *schema.Record) error {
 		act, err = t.actor.action(r, ts)
 	}
 	if err == nil && act.skip != "" {
-		t.left.add(where(r), act.skip)
-		t.pass(part, r)
-		return nil
+		return t.skip(ctx, part, r, act)
 	}
 	if err != nil {
 		return t.invalid(ctx, part, r, err)
@@ -344,6 +342,18 @@ func (t *task) pass(part *partition, r *schema.Record) {
 	t.mu.Lock()
 	part.finish(part.take(r.Origin.Offset))
 	t.mu.Unlock()
+}
+
+// skip leaves out a record that asks nothing of the server.
+func (t *task) skip(ctx context.Context, part *partition, r *schema.Record, act action) error {
+	if act.report && t.set.tolerant {
+		if err := t.cc.Report(ctx, *r, connectors.Failed(&nullValue, nil, fmt.Sprintf("the record at %s is left out: %s", where(r), act.skip), "")); err != nil {
+			return err
+		}
+	}
+	t.left.add(where(r), act.skip)
+	t.pass(part, r)
+	return nil
 }
 
 // invalid leaves out a record that makes no document, as the settings say.
