@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"millrace/deploy/peers"
 )
@@ -48,86 +47,6 @@ func (p *process) owners(connectors []string) map[string]string {
 		out[name] = s.Tasks[0].Worker
 	}
 	return out
-}
-
-// Three workers share sources of files. Each of them in turn is asked to make connectors and is killed, and the others read on: with
-// exactly-once delivery a reader of committed records has each line once, in its file's order.
-func TestAGroupTakesOverFromWorkersThatAreKilled(t *testing.T) {
-	kafka := peers.Kafka(t)
-	peers.Kcat(t)
-	group := newGroup(t, kafka.Addr, 3, map[string]string{"exactly.once.source.support": "enabled"})
-	topic := peers.Unique(t, "lines")
-	workers := make([]*process, len(group))
-	for i, r := range group {
-		workers[i] = r.start(t)
-	}
-	names, written := []string{}, map[string]int{}
-	grow := func() {
-		for _, name := range names {
-			for range 20 {
-				appendTo(t, filepath.Join(group[0].dir, name), fmt.Sprintf("%s %06d\n", name, written[name]))
-				written[name]++
-			}
-		}
-	}
-	for i, p := range workers {
-		for range len(workers) {
-			name := fmt.Sprintf("file%d", len(names))
-			appendTo(t, filepath.Join(group[0].dir, name), "")
-			p.until(name+" to be taken", time.Minute, func() (bool, string) {
-				code, body, err := p.call("POST", "/connectors", map[string]any{"name": name, "config": fileSource(name, topic)})
-				return err == nil && (code == 201 || code == 409 && strings.Contains(string(body), "already exists")), string(body)
-			})
-			names = append(names, name)
-		}
-		other := workers[(i+1)%len(workers)]
-		other.until("all connectors to run", 2*time.Minute, func() (bool, string) {
-			owners := other.owners(names)
-			return owners != nil, fmt.Sprint(owners)
-		})
-		grow()
-		gone := strings.TrimPrefix(p.api, "http://")
-		p.kill()
-		grow()
-		other.until("the others to run what it ran", 2*time.Minute, func() (bool, string) {
-			owners := other.owners(names)
-			return owners != nil && !slices.Contains(slices.Collect(maps.Values(owners)), gone), fmt.Sprint(owners)
-		})
-		grow()
-		workers[i] = group[i].start(t)
-	}
-	workers[0].until("the work to be shared again", 2*time.Minute, func() (bool, string) {
-		owners := workers[0].owners(names)
-		by := map[string]bool{}
-		for _, w := range owners {
-			by[w] = true
-		}
-		return len(by) == len(workers), fmt.Sprint(owners)
-	})
-	total := 0
-	for _, n := range written {
-		total += n
-	}
-	workers[0].until("all lines to be in the topic", time.Minute, func() (bool, string) {
-		n := len(consume(t, kafka.Addr, topic))
-		return n >= total, fmt.Sprintf("%d of %d", n, total)
-	})
-	next := map[string]int{}
-	for _, r := range consume(t, kafka.Addr, topic) {
-		name, _, _ := strings.Cut(*r.Payload, " ")
-		if want := fmt.Sprintf("%s %06d", name, next[name]); *r.Payload != want {
-			t.Fatalf("%q comes, want %q", *r.Payload, want)
-		}
-		next[name]++
-	}
-	if !maps.Equal(next, written) {
-		t.Errorf("read %v, written %v", next, written)
-	}
-	for _, p := range workers {
-		if status := p.stop(); status != 0 {
-			t.Errorf("exit status %d, want 0", status)
-		}
-	}
 }
 
 // The file that users start from is right, but for the address and the copies of topics.

@@ -40,6 +40,7 @@ transaction.state.log.num.partitions=5
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
+group.min.session.timeout.ms=1000
 ${SETTINGS:-}
 CONF
 java=$(java_home)/bin/java
