@@ -204,7 +204,9 @@ func (h *Herder) mayAlter(ctx context.Context, name string) (*store.Connector, e
 }
 
 func stoppedForOffsets(c *store.Connector) error {
-	if c.Target != runtime.StoppedTarget || len(c.Tasks) > 0 {
+	// Tasks without the configuration that they were made for are those of a connector of this name that was deleted, in a
+	// topic that was compacted: of the one that was made STOPPED they never were.
+	if c.Target != runtime.StoppedTarget || len(c.Tasks) > 0 && c.Applied != nil {
 		return runtime.BadRequest("Connectors must be in the STOPPED state before their offsets can be modified. This can be done for the specified connector "+
 			"by issuing a 'PUT' request to the '/connectors/%s/stop' endpoint", c.Name)
 	}
