@@ -35,6 +35,7 @@ var (
 	syncTimeout      = config.Key[time.Duration]{Name: "worker.sync.timeout.ms", Doc: "Time in which a worker reads the config topic up to where its assignment was made; after it the worker leaves the group.", As: config.IntType, Default: 3 * time.Second, Check: config.AtLeast(time.Millisecond)}
 	unsyncBackoff    = config.Key[time.Duration]{Name: "worker.unsync.backoff.ms", Doc: "Time that a worker which could not catch up waits before it joins again.", As: config.IntType, Default: 5 * time.Minute, Check: config.AtLeast(time.Duration(0))}
 	rebalanceDelay   = config.Key[time.Duration]{Name: "scheduled.rebalance.max.delay.ms", Doc: "Time for which the work of a worker that left waits for its return before others take it.", As: config.IntType, Default: 5 * time.Minute, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}
+	keyTTL           = config.Key[time.Duration]{Name: "inter.worker.key.ttl.ms", Doc: "Time after which the leader makes a new key for the requests between workers; 0 for never.", Default: time.Hour, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}
 	connectProtocol  = config.Key[string]{Name: "connect.protocol", Doc: "Highest version of the group protocol that is offered: sessioned, compatible or eager.", Default: "sessioned", Importance: config.Low, Check: config.OneOf("eager", "compatible", "sessioned")}
 
 	offsetFile    = config.Key[string]{Name: "offset.storage.file.filename", Doc: "File in which a standalone Connect worker kept its offsets: they are taken over at the start, once, when offset.storage.topic holds none yet.", EmptyDefault: true, Importance: config.Low}
@@ -54,7 +55,7 @@ var (
 
 var workerDef = config.Define(groupID, configTopic, configReplication, offsetTopic, offsetPartitions, offsetReplication,
 	statusTopic, statusPartitions, statusReplication, createTopics, keyConverter, valueConverter, headerConverter,
-	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol,
+	sessionTimeout, heartbeat, rebalanceTimeout, syncTimeout, unsyncBackoff, rebalanceDelay, connectProtocol, keyTTL,
 	offsetFile, flushInterval, flushTimeout, taskGrace, exactlyOnce, topicCreation, topicTracking, trackingReset, overridePolicy, overrideAllowlist, autoRestart, tasksLimit, fileRoots).
 	Merge(restDef).Merge(registryDef).Merge(logDef).Merge(clusterDef).Merge(watchDef).
 	Ignoring(map[string]string{
@@ -93,7 +94,8 @@ type WorkerConfig struct {
 	CreateInternalTopics                          bool
 	SessionTimeout, Heartbeat, RebalanceTimeout   time.Duration
 	SyncTimeout, UnsyncBackoff, RebalanceDelay    time.Duration
-	Protocol                                      string // sessioned, compatible or eager
+	Protocol                                      string        // sessioned, compatible or eager
+	SessionKeyTTL                                 time.Duration // 0: never
 	OffsetFlushInterval, OffsetFlushTimeout       time.Duration
 	TaskGrace                                     time.Duration
 	ExactlyOnce                                   string // disabled, preparing or enabled
@@ -175,6 +177,7 @@ func ParseWorker(properties map[string]string) (WorkerConfig, []*config.Error) {
 		SessionTimeout:       sessionTimeout.Get(v), Heartbeat: heartbeat.Get(v), RebalanceTimeout: rebalanceTimeout.Get(v),
 		SyncTimeout: syncTimeout.Get(v), UnsyncBackoff: unsyncBackoff.Get(v), RebalanceDelay: rebalanceDelay.Get(v),
 		Protocol:            strings.ToLower(connectProtocol.Get(v)),
+		SessionKeyTTL:       keyTTL.Get(v),
 		OffsetFlushInterval: flushInterval.Get(v), OffsetFlushTimeout: flushTimeout.Get(v), TaskGrace: taskGrace.Get(v),
 		OffsetFile:    offsetFile.Get(v),
 		ExactlyOnce:   strings.ToLower(exactlyOnce.Get(v)),

@@ -276,13 +276,11 @@ func (h *Herder) lost(why error) {
 	}
 }
 
-// sessionKeyTTL is how long a key signs requests between workers.
-const sessionKeyTTL = time.Hour
-
 // refreshSessionKey makes a new key where there is none or it is old. The leader does.
 func (h *Herder) refreshSessionKey() {
 	k := h.configs.Now().SessionKey
-	if h.cfg.Worker.Protocol != protoSessioned || h.keyUnderWay || k != nil && time.Since(time.UnixMilli(k.Created)) < sessionKeyTTL {
+	ttl := h.cfg.Worker.SessionKeyTTL
+	if h.cfg.Worker.Protocol != protoSessioned || h.keyUnderWay || k != nil && (ttl == 0 || time.Since(time.UnixMilli(k.Created)) < ttl) {
 		return
 	}
 	h.keyUnderWay = true

@@ -313,7 +313,11 @@ func (h *Herder) have(ctx context.Context, f func(), changes bool) error {
 
 // loop is the one goroutine that owns the state.
 func (h *Herder) loop() {
-	tick := time.NewTicker(time.Minute)
+	every := time.Minute
+	if ttl := h.cfg.Worker.SessionKeyTTL; ttl > 0 {
+		every = min(every, max(time.Second, ttl))
+	}
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	stopped := h.stopped.Done()
 	for {

@@ -4,8 +4,12 @@ package runtimetest
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"slices"
@@ -17,6 +21,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/connectors"
 	"millrace/deploy/line"
 	"millrace/deploy/trial"
 	"millrace/log"
@@ -37,6 +42,7 @@ type pool struct {
 	disk     *logtest.Disk
 	l        *log.Log // the coordinator's
 	settings []string
+	prepare  func(*Source)
 	workers  [poolSize]*poolWorker
 	trail    []string // what was done to it
 }
@@ -50,7 +56,12 @@ type poolWorker struct {
 }
 
 func newPool(t *testing.T, settings ...string) *pool {
-	p := &pool{t: t, disk: logtest.NewDisk(), settings: append([]string{
+	return newPoolOf(t, func(*Source) {}, nil, settings...)
+}
+
+// newPoolOf is newPool with prepared sources and settings of the connector.
+func newPoolOf(t *testing.T, prepare func(*Source), more map[string]string, settings ...string) *pool {
+	p := &pool{t: t, disk: logtest.NewDisk(), prepare: prepare, settings: append([]string{
 		"session.timeout.ms", fmt.Sprint(poolSession.Milliseconds()), "heartbeat.interval.ms", "3000", "rebalance.timeout.ms", "20000",
 		"offset.flush.interval.ms", "1000", "task.shutdown.graceful.timeout.ms", "5000"}, settings...)}
 	p.l = p.disk.Open(t)
@@ -63,7 +74,9 @@ func newPool(t *testing.T, settings ...string) *pool {
 		p.workers[i] = &poolWorker{line: line.Over(t, p.dial, func() (client, inner net.Conn, err error) { client, inner = net.Pipe(); return client, inner, nil }), down: true}
 		p.start(i)
 	}
-	p.create("c", map[string]string{"connector.class": "Numbers", "topic": "n", "tasks.max": "99", "tasks": strconv.Itoa(poolTasks), "batch": "1"})
+	conf := map[string]string{"connector.class": "Numbers", "topic": "n", "tasks.max": "99", "tasks": strconv.Itoa(poolTasks), "batch": "1"}
+	maps.Copy(conf, more)
+	p.create("c", conf)
 	p.settle()
 	return p
 }
@@ -82,8 +95,10 @@ func (p *pool) dial(ctx context.Context, network, addr string) (net.Conn, error)
 func (p *pool) start(i int) {
 	p.t.Helper()
 	w := p.workers[i]
+	w.line.Heal()
 	w.src = NewSource()
 	w.src.Pause.Store(int64(400 * time.Millisecond))
+	p.prepare(w.src)
 	w.log = throughLine(p.t, []string{"embedded:9092"}, w.line)
 	w.h = Start(p.t, w.log, Plugins(p.t, w.src.Plugin("Numbers")), p.settings...)
 	w.down = false
@@ -155,7 +170,8 @@ func (p *pool) end() {
 	time.Sleep(poolSession) // what is abandoned has come to its end
 }
 
-// check compares the records and the offsets with what is promised, and returns how many records there are.
+// check compares the records and the offsets with what is promised, and returns how many records there are. The workers have
+// ended: behind an open transaction what others have committed is not seen.
 func (p *pool) check(exactly bool) int {
 	p.t.Helper()
 	for i, w := range p.workers {
@@ -163,6 +179,7 @@ func (p *pool) check(exactly bool) int {
 			p.t.Errorf("a task ran twice at once in worker %d", i)
 		}
 	}
+	stored := p.offsetsGoForward()
 	next, total := map[string]int64{}, 0
 	for _, r := range Committed(p.t, p.l, "n") {
 		n, err := strconv.ParseInt(strings.Trim(string(r.Value), `"v`), 10, 64)
@@ -178,12 +195,16 @@ func (p *pool) check(exactly bool) int {
 			total++
 		}
 	}
-	p.offsetsGoForward(next)
+	for task, n := range stored {
+		if written := next[fmt.Sprintf("%q", task)]; n > written {
+			p.t.Errorf("task %s's offset %d is beyond its %d records", task, n, written)
+		}
+	}
 	return total
 }
 
-// offsetsGoForward checks that no task's offset was ever set back, nor beyond its records.
-func (p *pool) offsetsGoForward(written map[string]int64) {
+// offsetsGoForward checks that no task's offset was ever set back, and returns the last ones.
+func (p *pool) offsetsGoForward() map[string]int64 {
 	p.t.Helper()
 	at := map[string]int64{}
 	for _, r := range Committed(p.t, p.l, "connect-offsets") {
@@ -198,11 +219,9 @@ func (p *pool) offsetsGoForward(written map[string]int64) {
 		if n < at[task] {
 			p.t.Errorf("offset topic, offset %d: task %s goes back from %d to %d", r.Offset, task, at[task], n)
 		}
-		if n > written[fmt.Sprintf("%q", task)] {
-			p.t.Errorf("task %s's offset %d is beyond its %d records", task, n, written[fmt.Sprintf("%q", task)])
-		}
 		at[task] = n
 	}
+	return at
 }
 
 // restartLog has the coordinator die and come back.
@@ -268,8 +287,8 @@ func TestSimAWorkerThatIsCutOffForThreeSessions(t *testing.T) {
 				if n := generation(t, p.l) - before; n > c.most {
 					t.Errorf("%d rebalances after the return, want %d at most", n, c.most)
 				}
-				t.Logf("%d records", p.check(exactly))
 				p.end()
+				t.Logf("%d records", p.check(exactly))
 			})
 		})
 	}
@@ -282,8 +301,8 @@ func TestSimAWorkerThatIsCutOffForThreeSessions(t *testing.T) {
 			p.settle()
 			p.restartLog(3 * poolSession)
 			p.settle()
-			t.Logf("%d rebalances, %d records", generation(t, p.l)-before, p.check(exactly))
 			p.end()
+			t.Logf("%d rebalances, %d records", generation(t, p.l)-before, p.check(exactly))
 		})
 	})
 }
@@ -341,25 +360,115 @@ func TestSimWhatWasDeletedWhileItsLeaderWasAway(t *testing.T) {
 	})
 }
 
+// In fake time: the leader makes a new key for the requests between workers when the last one is old enough, whoever leads, and every
+// worker takes what is signed with the newest, and nothing else.
+func TestSimTheSessionKeyIsRotated(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = 10 * time.Minute
+		p := newPoolOf(t, func(s *Source) { s.Pause.Store(int64(time.Hour)) }, nil, "exactly.once.source.support", "disabled", "inter.worker.key.ttl.ms", fmt.Sprint(ttl.Milliseconds()))
+		body := []byte("{}")
+		takes := func(w *poolWorker, signature []byte) bool {
+			err := w.h.Fence(context.Background(), "c", body, runtime.Signature{MAC: signature, Algorithm: "HmacSHA256"})
+			if err == nil {
+				t.Fatal("a worker without exactly-once delivery fences")
+			}
+			return !errors.As(err, new(*runtime.ForbiddenError))
+		}
+		var old [][]byte
+		check := func(n int) {
+			t.Helper()
+			keys := p.sessionKeys()
+			if len(keys) != n {
+				t.Fatalf("%d keys were made, want %d", len(keys), n)
+			}
+			mac := hmac.New(sha256.New, keys[n-1])
+			mac.Write(body)
+			signature := mac.Sum(nil)
+			for i, w := range p.workers {
+				if w.down {
+					continue
+				}
+				if !takes(w, signature) {
+					t.Errorf("worker %d refuses what is signed with the newest key", i)
+				}
+				if slices.ContainsFunc(old, func(signature []byte) bool { return takes(w, signature) }) {
+					t.Errorf("worker %d takes what is signed with an older key", i)
+				}
+			}
+			old = append(old, signature)
+		}
+		check(1)
+		time.Sleep(ttl + time.Minute)
+		check(2)
+		p.die(0) // it led
+		time.Sleep(ttl + time.Minute)
+		check(3)
+		p.start(0)
+		p.settle()
+		time.Sleep(ttl)
+		check(4)
+		p.end()
+	})
+}
+
+// sessionKeys are those that were made, in order.
+func (p *pool) sessionKeys() (keys [][]byte) {
+	p.t.Helper()
+	for _, r := range Records(p.t, p.l, "connect-configs") {
+		if string(r.Key) != "session-key" {
+			continue
+		}
+		var k struct {
+			Key []byte `json:"key"`
+		}
+		if err := json.Unmarshal(r.Value, &k); err != nil {
+			p.t.Fatalf("%v: %s", err, r.Value)
+		}
+		keys = append(keys, k.Key)
+	}
+	return keys
+}
+
 // In fake time: whatever happens to three workers' lines, to the workers and to the coordinator, nothing is lost, with exactly-once delivery
-// nothing comes twice, no offset goes back, and afterwards each task runs once.
+// nothing comes twice, whatever ends transactions, no offset goes back, and afterwards each task runs once.
 func TestSimAPoolUnderFaults(t *testing.T) {
-	seeds := trial.Seeds(2)
+	seeds := trial.Seeds(3)
 	kinds := map[string]int{}
 	for _, seed := range seeds {
-		ok := t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) {
-			deliveries(t, func(t *testing.T, exactly bool, settings []string) {
-				p := newPool(t, settings...)
-				p.faults(rand.New(rand.NewPCG(seed, 11)), 25, kinds)
-				t.Logf("%d records", p.check(exactly))
-				p.end()
+		for name, exactly := range map[string]bool{"at least once": false, "exactly once": true} {
+			boundary := []string{"poll", "interval", "connector"}[seed%3]
+			ok := t.Run(fmt.Sprintf("%s, %s, seed=%d", name, boundary, seed), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					prepare, support, more := func(*Source) {}, "disabled", map[string]string{}
+					if exactly {
+						support, more = "enabled", map[string]string{"transaction.boundary": boundary}
+					}
+					switch {
+					case exactly && boundary == "interval":
+						more["transaction.boundary.interval.ms"] = "1500"
+					case exactly && boundary == "connector":
+						prepare = func(s *Source) { s.Txn = everyFifth }
+					}
+					p := newPoolOf(t, prepare, more, "exactly.once.source.support", support)
+					p.faults(rand.New(rand.NewPCG(seed, 11)), 20, kinds)
+					p.end()
+					t.Logf("%d records", p.check(exactly))
+				})
 			})
-		})
-		if !ok {
-			t.Fatalf("failed with MILLRACE_SEED=%d", seed)
+			if !ok {
+				t.Fatalf("failed with MILLRACE_SEED=%d", seed)
+			}
 		}
 	}
 	t.Logf("faults: %v", kinds)
+}
+
+// everyFifth has a connector end transactions with each fifth record.
+func everyFifth(n int64) connectors.Txn {
+	if n%5 == 0 {
+		return connectors.TxnCommit
+	}
+	return connectors.TxnNone
 }
 
 // faults does so many random things to a pool, and lets it settle.
@@ -375,7 +484,7 @@ func (p *pool) faults(rnd *rand.Rand, steps int, kinds map[string]int) {
 		w := p.workers[i]
 		switch n := rnd.IntN(12); {
 		case w.down:
-			do("start", i, func() { w.line.Heal(); p.start(i) })
+			do("start", i, func() { p.start(i) })
 		case n < 2:
 			do("silence", i, func() { w.line.Silence() })
 		case n < 3:

@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"millrace/connectors"
-	"millrace/deploy/line"
 	"millrace/log/logtest"
 	"millrace/runtime"
 	"millrace/schema"
@@ -18,45 +19,57 @@ import (
 	"millrace/schema/plugin"
 )
 
-// rest/2: a restart of failed tasks restarts these alone, each on its own worker.
+// rest/2: a restart of failed tasks restarts these alone, each on its own worker of three.
 func TestARestartOfFailedTasksLeavesTheOthers(t *testing.T) {
 	ctx := context.Background()
 	l := listening(t)
 	failing := func(task int) bool { return task == 1 || task == 4 }
-	s1, s2 := NewSource(), NewSource()
-	for _, s := range []*Source{s1, s2} {
+	hs, srcs, _ := three(t, []string{l.Addr()}, func(s *Source) {
 		s.FailTask = failing
 		s.FailAt.Store(3)
-		s.Pause.Store(int64(time.Millisecond))
-	}
-	h1 := Worker(t, l, Plugins(t, s1.Plugin("Numbers")), "auto.restart", "false")
-	h2 := Worker(t, overTCP(t, l, line.New(t)), Plugins(t, s2.Plugin("Numbers")), "auto.restart", "false")
-	Create(t, h1, "c", "connector.class", "Numbers", "topic", "n", "tasks.max", "6", "tasks", "6", "batch", "1")
+	}, "auto.restart", "false")
+	leader := hs[0]
+	Create(t, leader, "c", "connector.class", "Numbers", "topic", "n", "tasks.max", "6", "tasks", "6", "batch", "1")
 	settled := func() bool {
 		by := map[string]bool{}
-		for i := range 6 {
+		st, err := leader.Status(ctx, "c")
+		if err != nil || len(st.Tasks) != 6 {
+			return false
+		}
+		for _, task := range st.Tasks {
 			want := runtime.Running
-			if failing(i) && s1.FailAt.Load() >= 0 {
+			if failing(task.ID) && srcs[0].FailAt.Load() >= 0 {
 				want = runtime.Failed
 			}
-			if State(h1, "c", i) != want {
+			if task.State != want {
 				return false
 			}
+			by[task.WorkerID] = true
 		}
-		for _, w := range owners(h1, "c") {
-			by[w] = true
-		}
-		return len(by) == 2
+		return len(by) == 3
 	}
-	Until(t, "four tasks to run on both, two to fail", settled)
+	Until(t, "four tasks to run on all three, two to fail", settled)
 	runs := func() (out [6]int) {
 		for i := range out {
-			out[i] = s1.RunsOf("c", i) + s2.RunsOf("c", i)
+			for _, s := range srcs {
+				out[i] += s.RunsOf("c", i)
+			}
 		}
 		return out
 	}
+	again := func(more int) func() bool {
+		before := runs()
+		return func() bool {
+			for i, n := range runs() {
+				if n != before[i]+more {
+					return false
+				}
+			}
+			return settled()
+		}
+	}
 	before := runs()
-	st, err := h1.Restart(ctx, "c", true, true)
+	st, err := leader.Restart(ctx, "c", true, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,36 +88,84 @@ func TestARestartOfFailedTasksLeavesTheOthers(t *testing.T) {
 			t.Errorf("task %d was restarted", i)
 		}
 	}
-	s1.FailAt.Store(-1)
-	s2.FailAt.Store(-1)
-	before = runs()
-	if _, err := h1.Restart(ctx, "c", true, false); err != nil {
+	for _, s := range srcs {
+		s.FailAt.Store(-1)
+	}
+	all := again(1)
+	if _, err := leader.Restart(ctx, "c", true, false); err != nil {
 		t.Fatal(err)
 	}
-	Until(t, "all six to have run again", func() bool {
+	Until(t, "all six to have run again", all)
+	before = runs()
+	if st, err := leader.Restart(ctx, "c", true, true); err != nil || slices.ContainsFunc(st.Tasks, func(ts runtime.TaskStatus) bool { return ts.State == runtime.Restarting }) {
+		t.Errorf("nothing has failed, and the restart of what has: %+v, %v", st, err)
+	}
+	var twice sync.WaitGroup
+	for range 2 {
+		twice.Go(func() {
+			if _, err := leader.Restart(ctx, "c", true, false); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	twice.Wait()
+	Until(t, "all six to run again after two restarts at once", func() bool {
 		for i, n := range runs() {
-			if n != before[i]+1 {
+			if n == before[i] {
 				return false
 			}
 		}
 		return settled()
 	})
-	if s1.Twice() || s2.Twice() {
-		t.Error("a task ran twice at once")
+	for i, s := range srcs {
+		Until(t, fmt.Sprintf("worker %d to run its two tasks", i), func() bool { return s.Now() == 2 })
+		if s.Twice() {
+			t.Errorf("a task of worker %d ran twice at once", i)
+		}
 	}
-	// What is paused is restarted and stays paused.
-	if err := h2.SetTargetState(ctx, "c", runtime.PausedTarget); err != nil {
+	// What is paused is restarted and stays paused; what is stopped stays so; what is unknown is told.
+	if err := hs[1].SetTargetState(ctx, "c", runtime.PausedTarget); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 6 {
-		AwaitState(t, h1, "c", i, runtime.Paused)
+		AwaitState(t, leader, "c", i, runtime.Paused)
 	}
 	before = runs()
-	if _, err := h1.Restart(ctx, "c", true, false); err != nil {
+	if _, err := leader.Restart(ctx, "c", true, false); err != nil {
 		t.Fatal(err)
 	}
-	Until(t, "all six to have run again", func() bool { return runs()[0] == before[0]+1 && runs()[5] == before[5]+1 })
-	AwaitState(t, h1, "c", 0, runtime.Paused)
+	running := func(each int) func() bool {
+		return func() bool {
+			return !slices.ContainsFunc(srcs, func(s *Source) bool { return s.Now() != each })
+		}
+	}
+	Until(t, "all six to have run again", func() bool {
+		for i, n := range runs() {
+			if n == before[i] {
+				return false
+			}
+		}
+		return running(2)()
+	})
+	for i := range 6 {
+		AwaitState(t, leader, "c", i, runtime.Paused)
+	}
+	if err := leader.SetTargetState(ctx, "c", runtime.StoppedTarget); err != nil {
+		t.Fatal(err)
+	}
+	AwaitState(t, leader, "c", -1, runtime.Stopped)
+	Until(t, "all tasks to have ended", running(0))
+	before = runs()
+	if _, err := leader.Restart(ctx, "c", true, false); err != nil {
+		t.Fatal(err)
+	}
+	AwaitState(t, leader, "c", -1, runtime.Stopped)
+	if runs() != before {
+		t.Error("a restart of what is stopped runs tasks")
+	}
+	if _, err := leader.Restart(ctx, "unknown", true, false); !errors.As(err, new(*runtime.NotFoundError)) {
+		t.Errorf("a restart of what is unknown: %v", err)
+	}
 }
 
 // Who asked for a restart is never shown the state of before.

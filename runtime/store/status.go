@@ -164,7 +164,7 @@ func (s *Statuses) Known() (connectors []string, tasks []runtime.TaskID) {
 	}
 	for name, uses := range s.topics {
 		for topic := range uses {
-			if _, logged := s.logged[connectorKey(name)]; !logged && stays(topicKey(topic, name)) {
+			if _, logged := s.logged[connectorKey(name)]; (!logged || !stays(connectorKey(name))) && stays(topicKey(topic, name)) {
 				connectors = append(connectors, name)
 				break
 			}
