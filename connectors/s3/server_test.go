@@ -3,6 +3,7 @@ package s3
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -368,6 +369,68 @@ func TestATopicThatIsMadeAnew(t *testing.T) {
 		if err := write(anew); err != nil {
 			t.Errorf("%s: after its objects were moved away: %v", c.name, err)
 		}
+	}
+}
+
+// cases: object-stores/5. A partition moves away and back: the files that were open before it went are forgotten.
+func TestAPartitionMovesAwayAndBack(t *testing.T) {
+	s := peers.S3(t)
+	folder := peers.Unique(t, "moves")
+	settings := conf(s, folder, "flush.size", "100")
+	a := connectortest.NewSinkRun(t, Sink, nil, settings, true, topic)
+	a.Put(records(0, 50))
+	b := connectortest.NewSinkRun(t, Sink, nil, settings, true, topic) // before a hears of it
+	b.Put(records(0, 120))
+	b.FlushTo(topic, 100)
+	b.Close(false, topic)
+	a.Close(true, topic)
+	if err := a.Open(topic); err != nil {
+		t.Fatal(err)
+	}
+	a.Put(records(100, 300))
+	a.FlushTo(topic, 300)
+	a.Close(false, topic)
+	seen := map[string]int{}
+	for _, line := range lines(objects(t, s, folder)) {
+		seen[line]++
+	}
+	for o := range 300 {
+		if line := fmt.Sprintf(`{"n":%d}`, o); seen[line] != 1 {
+			t.Errorf("%s stands in %d objects", line, seen[line])
+		}
+	}
+}
+
+// cases: object-stores/3. Whatever a field holds, its records lie below the topic, in a folder of their own.
+func TestValuesInFolders(t *testing.T) {
+	s := peers.S3(t)
+	folder := peers.Unique(t, "values")
+	values := []string{"a/b", "a%2Fb", "..", ".", "", "null", "x=y", "ü", " sp ", "line\nbreak", "7", "a:b", `a\b`, "a?b#c&d+e"}
+	run := connectortest.NewSinkRun(t, Sink, nil, conf(s, folder, "flush.size", "1", "partitioner.class", "FieldPartitioner", "partition.field.name", "k"), true, topic)
+	want := map[string]bool{}
+	for o, text := range values {
+		v := schema.MapValue([]schema.Entry{{Key: schema.StringValue("k"), Value: schema.StringValue(text)}})
+		run.Put([]schema.Record{connectortest.At(schema.Record{Value: v}, topic, int64(o))})
+		line, err := json.Marshal(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want[`{"k":`+strings.ReplaceAll(string(line), `\u0026`, "&")+"}\n"] = true
+	}
+	run.FlushTo(topic, int64(len(values)))
+	run.Close(false, topic)
+	got := objects(t, s, folder)
+	for name, body := range got {
+		if parts := strings.Split(name, "/"); len(parts) != 3 || parts[0] != "t" || !strings.HasPrefix(parts[1], "k=") {
+			t.Errorf("an object is called %q", name)
+		}
+		if !want[string(body)] {
+			t.Errorf("%q holds %q", name, body)
+		}
+		delete(want, string(body))
+	}
+	if len(want) > 0 || len(got) != len(values) {
+		t.Errorf("%d objects; there is none of %v", len(got), want)
 	}
 }
 

@@ -153,8 +153,8 @@ func (m *parquetMaker) make(w io.Writer, o *body) error {
 
 // A shredder takes Avro's bytes apart into the columns of a Parquet file.
 type shredder struct {
-	raw     []byte // of a block
-	in      []byte // what is left of it
+	in      []byte // a block
+	at      int    // where it is read: a slice that gets shorter would cost the collector's barrier for each value
 	columns [][]parquet.Value
 }
 
@@ -171,18 +171,17 @@ func (s *shredder) all(o *body, root *shape, groupBytes int64, out columnFile) e
 	at, group := int64(0), int64(0)
 	writers := out.ColumnWriters()
 	for _, c := range o.cuts {
-		s.raw = slices.Grow(s.raw[:0], int(c.bytes))[:c.bytes]
-		if _, err := o.content.ReadAt(s.raw, at); err != nil && err != io.EOF {
+		s.in, s.at = slices.Grow(s.in[:0], int(c.bytes))[:c.bytes], 0
+		if _, err := o.content.ReadAt(s.in, at); err != nil && err != io.EOF {
 			return err
 		}
 		at += c.bytes
-		s.in = s.raw
 		for range c.records {
 			if err := s.value(root, 0); err != nil {
 				return err
 			}
 		}
-		if len(s.in) > 0 {
+		if s.at < len(s.in) {
 			return errTornRow
 		}
 		for i, values := range s.columns {
@@ -324,19 +323,19 @@ func (s *shredder) leaf(sh *shape, rep int) (err error) {
 }
 
 func (s *shredder) long() (int64, error) {
-	n, size := binary.Varint(s.in)
+	n, size := binary.Varint(s.in[s.at:])
 	if size <= 0 {
 		return 0, errTornRow
 	}
-	s.in = s.in[size:]
+	s.at += size
 	return n, nil
 }
 
 func (s *shredder) take(n int64) ([]byte, error) {
-	if n < 0 || n > int64(len(s.in)) {
+	if n < 0 || n > int64(len(s.in)-s.at) {
 		return nil, errTornRow
 	}
-	b := s.in[:n:n]
-	s.in = s.in[n:]
-	return b, nil
+	from, to := s.at, s.at+int(n)
+	s.at = to
+	return s.in[from:to:to], nil
 }

@@ -82,7 +82,7 @@ func TestFoldersOfARecord(t *testing.T) {
 	}
 }
 
-// Each value has a folder of its own, which says what the value was.
+// cases: object-stores/3. Each value has a folder of its own, which says what the value was.
 func TestValuesInFolders(t *testing.T) {
 	p := partitioner(t, "partitioner.class", "FieldPartitioner", "partition.field.name", "k")
 	seen := map[string]string{}

@@ -186,25 +186,53 @@ func TestWhenFilesAreFinished(t *testing.T) {
 	}
 }
 
-// Files of partitions that are silent are finished by the clock.
+// cases: object-stores/1. Without the clock the last files of a silent partition stay open, and are read again after a stop.
+func TestASilentPartition(t *testing.T) {
+	f := newFolders()
+	settings := conf("flush.size", "1000", "rotate.interval.ms", "600000", "partitioner.class", "DailyPartitioner", "timestamp.extractor", "Record", "timezone", "UTC", "locale", "en")
+	batch := []schema.Record{at(0, "a", 0), at(1, "a", 0), at(2, "a", 0)}
+	for range 2 { // a stop, and a start
+		run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, settings, true, topic)
+		run.Put(batch)
+		run.Put(nil)
+		if err := run.TryFlush(); err != nil || f.names() != "" || run.Committed[topic] != 0 {
+			t.Errorf("%v, %s, committed %d", err, f.names(), run.Committed[topic])
+		}
+		run.Close(false, topic)
+	}
+	run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, settings, true, topic)
+	run.Put(append(batch, at(3, "a", time.Hour)))
+	if err := run.TryFlush(); err != nil || f.names() != "year=2023/month=11/day=14/t+0+0000000000:3" || run.Committed[topic] != 3 {
+		t.Errorf("%v, %s, committed %d", err, f.names(), run.Committed[topic])
+	}
+	run.Close(false, topic)
+}
+
+// cases: object-stores/1. Files of partitions that are silent are finished by the clock, beside others that are busy.
 func TestTheClockFinishesFiles(t *testing.T) {
 	f := newFolders()
-	run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, conf("flush.size", "1000", "rotate.schedule.interval.ms", "5000", "timezone", "UTC"), true, topic, connectors.TopicPartition{Topic: "t", Partition: 1})
+	busy := connectors.TopicPartition{Topic: "t", Partition: 1}
+	offset := int64(0)
+	more := func() []schema.Record {
+		offset++
+		return []schema.Record{connectortest.At(schema.Record{Value: schema.StringValue("busy")}, busy, offset-1)}
+	}
+	run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, conf("flush.size", "1000", "rotate.schedule.interval.ms", "5000", "timezone", "UTC"), true, topic, busy)
 	task := run.Task.(*Task)
 	now := time.UnixMilli(1_700_000_001_000)
 	task.now = func() time.Time { return now }
 	run.Put([]schema.Record{at(0, "a", 0), at(1, "a", 0), at(2, "a", 0)})
 	now = now.Add(3 * time.Second)
-	run.Put(nil)
+	run.Put(more())
 	if err := run.TryFlush(); err != nil || f.names() != "" {
 		t.Errorf("%v, too early: %s", err, f.names())
 	}
 	now = now.Add(time.Second) // 1_700_000_005 is a multiple of five seconds since midnight
-	run.Put(nil)
-	if err := run.TryFlush(); err != nil || f.names() != "partition=0/t+0+0000000000:3" || run.Committed[topic] != 3 {
-		t.Errorf("%v, %s, committed %d", err, f.names(), run.Committed[topic])
+	run.Put(more())
+	if err := run.TryFlush(); err != nil || f.names() != "partition=0/t+0+0000000000:3 partition=1/t+1+0000000000:2" || run.Committed[topic] != 3 || run.Committed[busy] != 2 {
+		t.Errorf("%v, %s, committed %v", err, f.names(), run.Committed)
 	}
-	run.Close(false, topic, connectors.TopicPartition{Topic: "t", Partition: 1})
+	run.Close(false, topic, busy)
 }
 
 // What is left out (null values that are ignored, records without a folder) is committed as well.
