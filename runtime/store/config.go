@@ -61,8 +61,8 @@ type SessionKey struct {
 
 // Snapshot is all that the config topic says at one moment. It is immutable.
 type Snapshot struct {
-	// Offset is the position of the last record that was read, -1 for none. It numbers
-	// configurations in the group protocol.
+	// Offset is the position behind the last record that was read, -1 for none. It numbers
+	// configurations in the group protocol, where Connect's workers count so.
 	Offset     int64
 	Connectors map[string]*Connector
 	SessionKey *SessionKey
@@ -218,7 +218,7 @@ func (c *Configs) ReadToEnd(ctx context.Context) error { return c.table.ReadToEn
 func (c *Configs) apply(records []*kgo.Record) {
 	changed := false
 	for _, r := range records {
-		c.offset = r.Offset
+		c.offset = r.Offset + 1
 		did, err := c.one(r)
 		if err != nil {
 			c.lg.Error("record of the config topic is skipped", "topic", r.Topic, "offset", r.Offset, "err", err)

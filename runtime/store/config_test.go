@@ -66,7 +66,7 @@ func TestConfigTopic(t *testing.T) {
 			t.Errorf("%s: there is %v", tc.name, s.Connectors)
 			continue
 		}
-		if s.Offset != int64(len(tc.records)-1) {
+		if s.Offset != int64(len(tc.records)) {
 			t.Errorf("%s: offset %d", tc.name, s.Offset)
 		}
 		if !there {
