@@ -82,7 +82,7 @@ demo: build ## changes of a real PostgreSQL into topics, a search server and a f
 	@build/millrace-demo $(if $(ONCE),-once) $(if $(SEARCH),-search $(SEARCH))
 
 .PHONY: bench
-bench: build ## the figures, each beside its peer; CHECK=1 fails below what we promise, ONLY="start encode avro transforms registry post many pool pool-delay postgres mysql s3 search log" picks (postgres: stream snapshot latency transaction debezium; log: log-java log-sync log-latency log-memory log-idle log-restart log-kill log-stored), CONNECTORS=500, POOL_TASKS=300, LOG_GB=20, OUT=FILE keeps
+bench: build ## the figures, each beside its peer; CHECK=1 fails below what we promise, ONLY="start encode avro transforms registry post many pool pool-delay postgres mysql s3 search log" picks (mysql-debezium beside; postgres: stream snapshot latency transaction debezium; log: log-java log-sync log-latency log-memory log-idle log-restart log-kill log-stored), CONNECTORS=500, POOL_TASKS=300, LOG_GB=20, OUT=FILE keeps
 	@go build -o build/millrace-bench ./deploy/bench
 	@build/millrace-bench $(if $(CHECK),-check) $(if $(ONLY),-only '$(ONLY)') $(if $(PAIRS),-pairs $(PAIRS)) $(if $(CONNECTORS),-connectors $(CONNECTORS)) $(if $(POOL_TASKS),-pool-tasks $(POOL_TASKS)) $(if $(LOG_GB),-log-gb $(LOG_GB)) $(if $(LOG_RECORDS),-log-records $(LOG_RECORDS)) $(if $(OUT),-out $(OUT))
 

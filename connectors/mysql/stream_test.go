@@ -2,12 +2,14 @@ package mysql
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"millrace/connectors"
+	"millrace/connectors/cdc"
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
 	"millrace/schema"
@@ -312,4 +314,27 @@ func TestPositionsWithinATransaction(t *testing.T) {
 			t.Errorf("%d positions within the transaction", within)
 		}
 	})
+}
+
+// TestEventsThatEndTheStream: what the log says of itself that it is not whole, and what nobody knows, is never passed over.
+func TestEventsThatEndTheStream(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		h      header
+		reason *connectors.Reason
+		says   string // "": it is passed over
+	}{
+		{"an incident: the server lost events", header{kind: evIncident}, reasonLog, "changes are missing"},
+		{"an event of the future that may be ignored", header{kind: 250, flags: flagIgnorable}, nil, ""},
+		{"one that may not", header{kind: 250}, nil, "unknown kind 250"},
+		{"rows of a table that was not described", header{kind: evWriteRows}, nil, "not described"},
+		{"a heartbeat", header{kind: evHeartbeat}, nil, ""},
+	} {
+		r := &reader{t: &task{s: &settings{}, lg: slog.New(slog.DiscardHandler)}, tables: map[uint64]*mapped{}, build: cdc.NewBuilder(10), file: "binlog.000003", at: 500}
+		err := r.event(t.Context(), c.h, []byte("\x07\x00\x00\x00\x00\x00\x01\x00\x02\x00\x01\x01\x00\x01"), 300, false)
+		f := connectors.FailureOf(err)
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) || c.reason != nil && (f == nil || f.Reason != c.reason || !strings.Contains(err.Error(), "binlog.000003:300")) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
 }

@@ -80,7 +80,7 @@ func main() {
 	flag.IntVar(&b.logGB, "log-gb", 20, "GiB stored in log-stored; they are removed afterwards")
 	flag.IntVar(&b.connectors, "connectors", 500, "connectors that run at once in many")
 	flag.IntVar(&b.poolTasks, "pool-tasks", 300, "tasks that three workers share in pool")
-	only := flag.String("only", "start encode avro transforms registry post many pool pool-delay postgres mysql s3 search log", "what to measure: start encode avro transforms registry post many pool pool-delay; of PostgreSQL "+strings.Join(postgresParts, " ")+", or postgres for all of these; mysql; s3; search; of the log "+strings.Join(logParts(), " ")+", or log for all of these")
+	only := flag.String("only", "start encode avro transforms registry post many pool pool-delay postgres mysql s3 search log", "what to measure: start encode avro transforms registry post many pool pool-delay; of PostgreSQL "+strings.Join(postgresParts, " ")+", or postgres for all of these; mysql; mysql-debezium, which needs Java; s3; search; of the log "+strings.Join(logParts(), " ")+", or log for all of these")
 	check := flag.Bool("check", false, "fail below the promised figures")
 	out := flag.String("out", "", "a file that gets the output as well, as Markdown")
 	flag.Parse()
@@ -110,7 +110,7 @@ func (b *bench) main(ctx context.Context, only []string, check bool, out string)
 		only = append(only, postgresParts...)
 	}
 	parts := append([]part{{"start", b.start}, {"encode", b.encode}, {"avro", b.avro}, {"transforms", b.transforms}, {"registry", b.registry}}, slices.Concat(b.workerParts(), b.poolParts())...)
-	parts = append(parts, part{"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}, part{"mysql", b.mysql}, part{"s3", b.s3}, part{"search", b.search})
+	parts = append(parts, part{"postgres", func(ctx context.Context) error { return b.postgres(ctx, only) }}, part{"mysql", b.mysql}, part{"mysql-debezium", b.mysqlDebezium}, part{"s3", b.s3}, part{"search", b.search})
 	for _, p := range append(parts, b.logParts()...) {
 		if p.name == "postgres" && !slices.ContainsFunc(postgresParts, func(name string) bool { return slices.Contains(only, name) }) {
 			continue

@@ -24,6 +24,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"millrace/deploy/drive"
 	"millrace/deploy/peers/run"
 )
 
@@ -43,9 +44,8 @@ type myBench struct {
 	conn   *client.Conn
 }
 
-// mysql measures a snapshot beside the stock client's unbuffered SELECT, and the stream beside mysqlbinlog and beside
-// go-mysql's decoding of the same log into values of Go, and what one large transaction takes.
-func (b *bench) mysql(ctx context.Context) (err error) {
+// onMySQL runs f with a MySQL that has the table.
+func (b *bench) onMySQL(ctx context.Context, f func(p *myBench) error) (err error) {
 	p := &myBench{bench: b}
 	settings := map[string]string{"innodb-buffer-pool-size": "256M", "innodb-redo-log-capacity": "512M"}
 	if p.server, err = run.MySQL(ctx, filepath.Join(b.dir, "mysql"), run.MySQLOptions{Settings: settings, Durable: true}); err != nil {
@@ -66,25 +66,83 @@ func (b *bench) mysql(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if _, err := p.conn.Execute("SET SESSION sql_log_bin = 1"); err != nil {
-		return err
+	// A server without any transaction in its log makes Debezium's client fail.
+	for _, sql := range []string{"SET SESSION sql_log_bin = 1", "CREATE DATABASE logged"} {
+		if _, err := p.conn.Execute(sql); err != nil {
+			return err
+		}
 	}
 	b.print("MySQL %s, %d rows of 8 columns, %d updates in transactions of %d", p.conn.GetServerVersion(), b.rows, b.updates, perTransaction)
-	var selects, snapshots, reads, decodes, streams []side
-	for i := range b.pairs {
-		pair, err := p.pair(ctx, i)
-		if err != nil {
-			return fmt.Errorf("pair %d: %w", i+1, err)
+	return f(p)
+}
+
+// mysql measures a snapshot beside the stock client's unbuffered SELECT, and the stream beside mysqlbinlog and beside
+// go-mysql's decoding of the same log into values of Go, and what one large transaction takes.
+func (b *bench) mysql(ctx context.Context) error {
+	return b.onMySQL(ctx, func(p *myBench) error {
+		var selects, snapshots, reads, decodes, streams []side
+		for i := range b.pairs {
+			pair, err := p.pair(ctx, i)
+			if err != nil {
+				return fmt.Errorf("pair %d: %w", i+1, err)
+			}
+			selects, snapshots = append(selects, pair.copy), append(snapshots, pair.snapshot)
+			reads, decodes, streams = append(reads, pair.read), append(decodes, pair.decode), append(streams, pair.stream)
 		}
-		selects, snapshots = append(selects, pair.copy), append(snapshots, pair.snapshot)
-		reads, decodes, streams = append(reads, pair.read), append(decodes, pair.decode), append(streams, pair.stream)
-	}
-	b.compare("MySQL snapshot", "rows", b.rows, snapshots, "SELECT by the stock client, unbuffered", selects, 0.35)
-	b.compare("MySQL stream", "events", b.updates, streams, "go-mysql's decoding", decodes, 0.50)
-	b.compare("MySQL stream", "events", b.updates, streams, "mysqlbinlog", reads, 0)
-	b.bound("MySQL snapshot", snapshots, 5)
-	b.bound("MySQL stream", streams, 2800*time.Millisecond.Seconds())
-	return p.transaction(ctx)
+		b.compare("MySQL snapshot", "rows", b.rows, snapshots, "SELECT by the stock client, unbuffered", selects, 0.35)
+		b.compare("MySQL stream", "events", b.updates, streams, "go-mysql's decoding", decodes, 0.50)
+		b.compare("MySQL stream", "events", b.updates, streams, "mysqlbinlog", reads, 0)
+		b.bound("MySQL snapshot", snapshots, 5)
+		b.bound("MySQL stream", streams, 2800*time.Millisecond.Seconds())
+		return p.transaction(ctx)
+	})
+}
+
+// mysqlDebezium does the same snapshot and stream once with Debezium's own connector on Kafka Connect and Kafka, whose CPU
+// counts as the log's does here.
+func (b *bench) mysqlDebezium(ctx context.Context) error {
+	return b.onMySQL(ctx, func(p *myBench) (err error) {
+		kafka, err := run.Kafka(ctx, filepath.Join(p.dir, "mykafka"), "")
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, kafka.Close()) }()
+		connect, err := run.Connect(ctx, filepath.Join(p.dir, "myconnect"), kafka.Addr, run.ConnectOptions{Debezium: "mysql"})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, connect.Close()) }()
+		m := &drive.Millrace{Server: connect, REST: "http://" + connect.Addr, Kafka: kafka.Addr}
+		w, err := p.watch(m, "mydbz")
+		if err != nil {
+			return err
+		}
+		defer w.adm.Close()
+		w.also, w.counts = []int{kafka.Pid()}, true
+		snapshot, err := p.snapshot(ctx, w, 7200)
+		if err != nil {
+			return err
+		}
+		if _, err := p.change(ctx, w); err != nil {
+			return err
+		}
+		stream, err := p.stream(ctx, w)
+		if err != nil {
+			return err
+		}
+		if err := p.verify(ctx, w, m.Kafka); err != nil {
+			return err
+		}
+		for _, part := range []struct {
+			name, unit string
+			n          int
+			s          side
+		}{{"snapshot", "rows", p.rows, snapshot}, {"stream", "events", p.updates, stream}} {
+			p.print("Debezium 3.6.1.Final on Kafka Connect, MySQL %s: %.1f s = %.0f %s/s, CPU %.1f s with its broker, VmHWM of the worker %.0f MiB; load %s",
+				part.name, part.s.took.Seconds(), float64(part.n)/part.s.took.Seconds(), part.unit, part.s.cpu.Seconds(), part.s.peak, load())
+		}
+		return nil
+	})
 }
 
 // bound says what CPU was used, the log's included, and promises no more than a bound.
@@ -97,12 +155,13 @@ func (b *bench) bound(what string, all []side, most float64) {
 	b.promise(median(used) <= most, "%s in %.1f CPU s, promised are %.1f", what, median(used), most)
 }
 
-// config is a connector's that captures one table.
-func (p *myBench) config(name, table string, id int) map[string]string {
+// config is a connector's that captures one table. kafka is where Debezium keeps its history.
+func (p *myBench) config(name, table string, id int, kafka string) map[string]string {
 	return map[string]string{
 		"connector.class": "io.debezium.connector.mysql.MySqlConnector", "tasks.max": "1", "database.hostname": "127.0.0.1",
 		"database.port": strconv.Itoa(p.server.Port), "database.user": "root", "database.password": "", "database.server.id": strconv.Itoa(id),
 		"database.include.list": "bench", "table.include.list": "bench." + table, "topic.prefix": name,
+		"schema.history.internal.kafka.topic": name + "-history", "schema.history.internal.kafka.bootstrap.servers": kafka,
 		"key.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter": "org.apache.kafka.connect.json.JsonConverter",
 		"key.converter.schemas.enable": "false", "value.converter.schemas.enable": "false",
 	}
@@ -127,7 +186,7 @@ func (p *myBench) transaction(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if _, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/config", p.config(name, "large", 7100)); err != nil {
+	if _, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/config", p.config(name, "large", 7100, m.Kafka)); err != nil {
 		return err
 	}
 	if err := w.wait(ctx, 1); err != nil {
@@ -166,75 +225,27 @@ func (p *myBench) pair(ctx context.Context, i int) (out myPair, err error) {
 		return out, err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	k, err := kgo.NewClient(kgo.SeedBrokers(m.Kafka), kgo.MetadataMinAge(20*time.Millisecond))
+	w, err := p.watch(m, fmt.Sprintf("mybench%d", i))
 	if err != nil {
 		return out, err
 	}
-	defer k.Close()
-	name := fmt.Sprintf("mybench%d", i)
-	w := &watched{m: m, adm: kadm.NewClient(k), name: name, topic: name + ".bench.rows_"}
-	err = inTurns(i, func() error { out.copy, err = p.selected(ctx); return err }, func() error {
-		out.snapshot, err = w.measured(func(time.Time) error {
-			_, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/config", p.config(name, "rows_", 7000+i))
-			if err != nil {
-				return err
-			}
-			return w.wait(ctx, int64(p.rows))
-		})
-		return err
-	})
+	defer w.adm.Close()
+	err = inTurns(i, func() error { out.copy, err = p.selected(ctx); return err }, func() error { out.snapshot, err = p.snapshot(ctx, w, 7000+i); return err })
 	if err != nil {
 		return out, err
 	}
 	p.printSide(i, "snapshot", "rows", p.rows, out.snapshot, out.copy)
-	// Into streaming: a row behind the snapshot.
-	if _, err := p.conn.Execute("UPDATE rows_ SET k = k + 1 WHERE id = 1"); err != nil {
-		return out, err
-	}
-	if err := w.wait(ctx, int64(p.rows)+1); err != nil {
-		return out, err
-	}
-	if _, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/stop", nil); err != nil {
-		return out, err
-	}
-	if err := m.Await(ctx, name, "STOPPED"); err != nil {
-		return out, err
-	}
-	if _, err := p.conn.Execute("FLUSH BINARY LOGS"); err != nil {
-		return out, err
-	}
-	from, _, err := p.place()
+	at, err := p.change(ctx, w)
 	if err != nil {
 		return out, err
 	}
-	for a := 1; a <= p.updates; a += perTransaction {
-		if _, err := p.conn.Execute(fmt.Sprintf(mysqlUpdate, a, min(a+perTransaction-1, p.updates))); err != nil {
-			return out, err
-		}
-	}
-	last, end, err := p.place()
-	if err != nil {
+	if out.read, err = p.mysqlbinlog(ctx, at.from); err != nil {
 		return out, err
 	}
-	if out.read, err = p.mysqlbinlog(ctx, from); err != nil {
-		return out, err
-	}
-	before := int64(p.rows) + 1
-	err = inTurns(i, func() error { out.decode, err = p.decoded(ctx, from, last, end, uint32(8000+i)); return err }, func() error {
-		var first time.Duration
-		out.stream, err = w.measured(func(began time.Time) error {
-			if _, err := m.Call(ctx, http.MethodPut, "/connectors/"+name+"/resume", nil); err != nil {
-				return err
-			}
-			if err := w.wait(ctx, before+1); err != nil {
-				return err
-			}
-			first = time.Since(began)
-			return w.wait(ctx, before+int64(p.updates))
-		})
-		out.stream.first = first
+	err = inTurns(i, func() error {
+		out.decode, err = p.decoded(ctx, at.from, at.last, at.end, uint32(8000+i))
 		return err
-	})
+	}, func() error { out.stream, err = p.stream(ctx, w); return err })
 	if err != nil {
 		return out, err
 	}
@@ -243,8 +254,81 @@ func (p *myBench) pair(ctx context.Context, i int) (out myPair, err error) {
 	if err := p.verify(ctx, w, m.Kafka); err != nil {
 		return out, err
 	}
-	_, err = m.Call(ctx, http.MethodDelete, "/connectors/"+name, nil)
+	_, err = m.Call(ctx, http.MethodDelete, "/connectors/"+w.name, nil)
 	return out, err
+}
+
+// watch follows a connector of that name, whose client its caller closes.
+func (p *myBench) watch(m *drive.Millrace, name string) (*watched, error) {
+	k, err := kgo.NewClient(kgo.SeedBrokers(m.Kafka), kgo.MetadataMinAge(20*time.Millisecond))
+	if err != nil {
+		return nil, err
+	}
+	return &watched{m: m, adm: kadm.NewClient(k), name: name, topic: name + ".bench.rows_"}, nil
+}
+
+// snapshot makes the connector and waits for all rows.
+func (p *myBench) snapshot(ctx context.Context, w *watched, id int) (side, error) {
+	return w.measured(func(time.Time) error {
+		if _, err := w.m.Call(ctx, http.MethodPut, "/connectors/"+w.name+"/config", p.config(w.name, "rows_", id, w.m.Kafka)); err != nil {
+			return err
+		}
+		return w.wait(ctx, int64(p.rows))
+	})
+}
+
+// A logPart is a part of the binary log: from the beginning of a file to a place in one.
+type logPart struct {
+	from, last string
+	end        uint32
+}
+
+// change stops the connector where it streams, and changes the rows.
+func (p *myBench) change(ctx context.Context, w *watched) (at logPart, err error) {
+	// Into streaming: a row behind the snapshot.
+	if _, err := p.conn.Execute("UPDATE rows_ SET k = k + 1 WHERE id = 1"); err != nil {
+		return at, err
+	}
+	if err := w.wait(ctx, int64(p.rows)+1); err != nil {
+		return at, err
+	}
+	if _, err := w.m.Call(ctx, http.MethodPut, "/connectors/"+w.name+"/stop", nil); err != nil {
+		return at, err
+	}
+	if err := w.m.Await(ctx, w.name, "STOPPED"); err != nil {
+		return at, err
+	}
+	if _, err := p.conn.Execute("FLUSH BINARY LOGS"); err != nil {
+		return at, err
+	}
+	if at.from, _, err = p.place(); err != nil {
+		return at, err
+	}
+	for a := 1; a <= p.updates; a += perTransaction {
+		if _, err := p.conn.Execute(fmt.Sprintf(mysqlUpdate, a, min(a+perTransaction-1, p.updates))); err != nil {
+			return at, err
+		}
+	}
+	at.last, at.end, err = p.place()
+	return at, err
+}
+
+// stream lets the connector send what was changed.
+func (p *myBench) stream(ctx context.Context, w *watched) (side, error) {
+	before := int64(p.rows) + 1
+	var first time.Duration
+	s, err := w.measured(func(began time.Time) error {
+		if _, err := w.m.Call(ctx, http.MethodPut, "/connectors/"+w.name+"/resume", nil); err != nil {
+			return err
+		}
+		if err := w.wait(ctx, before+1); err != nil {
+			return err
+		}
+		first = time.Since(began)
+		return w.wait(ctx, before+int64(p.updates))
+	})
+	s.first = first
+	return s, err
 }
 
 // place is where the log ends.
