@@ -84,10 +84,7 @@ func fillDocuments(ctx context.Context, m *drive.Millrace, topic string, n int64
 }
 
 // A nullServer answers bulk requests as a server does that stores all, and counts what came.
-type nullServer struct {
-	url         string
-	docs, bytes atomic.Int64 // bytes of documents alone
-}
+type nullServer struct{ docs, bytes atomic.Int64 } // bytes of documents alone
 
 // What the sink asks for in answers, and BulkIndexer here, too, which is quicker with it than by itself.
 const (
