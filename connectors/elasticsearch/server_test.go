@@ -321,11 +321,19 @@ func TestServersAnswersAreCut(t *testing.T) {
 // TestServerInTrouble has a server that refuses bulks while it has more than 200 KiB
 // of them, and then halts and kills it.
 func TestServerInTrouble(t *testing.T) {
-	server := peers.SearchOwn(t, "opensearch", "indexing_pressure.memory.limit: 200kb")
-	t.Run("it pushes back", func(t *testing.T) { pushedBack(t, server) })
-	t.Run("it makes no index for now", func(t *testing.T) { blocked(t, server) })
-	t.Run("it is silent for longer than read.timeout.ms", func(t *testing.T) { silenced(t, server) })
-	t.Run("it is killed and comes back", func(t *testing.T) { killed(t, server) })
+	names := []string{"opensearch"}
+	if trial.Soak() {
+		names = peers.SearchNames()
+	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			server := peers.SearchOwn(t, name, "indexing_pressure.memory.limit: 200kb")
+			t.Run("it pushes back", func(t *testing.T) { pushedBack(t, server) })
+			t.Run("it makes no index for now", func(t *testing.T) { blocked(t, server) })
+			t.Run("it is silent for longer than read.timeout.ms", func(t *testing.T) { silenced(t, server) })
+			t.Run("it is killed and comes back", func(t *testing.T) { killed(t, server) })
+		})
+	}
 }
 
 // pushedBack writes more at once than the server takes: the server's own count says that

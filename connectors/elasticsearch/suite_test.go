@@ -57,6 +57,13 @@ func TestSuiteOnServers(t *testing.T) {
 				return connectortest.SinkTarget{
 					Config: conf(server.URL), Topic: topic, Record: doc, Idempotent: true,
 					Stored: func(tb testing.TB) []string { return searchTexts(tb, server.URL, topic) },
+					Break: func(tb testing.TB) func() {
+						block := func(value string) {
+							call(tb, "PUT", server.URL+"/"+topic+"/_settings", `{"index.blocks.write":`+value+`}`)
+						}
+						block("true")
+						return func() { block("null") }
+					},
 					Poison: func() schema.Record {
 						r := doc("p", "x") // the index maps n as long
 						r.ValueSchema = nil
