@@ -73,7 +73,7 @@ func (b *bench) s3(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, m.Close()) }()
-	if err := fillSales(ctx, m); err != nil {
+	if err := fill(ctx, m, "sales", saleAvro, 1, s3Rows, saleRow); err != nil {
 		return err
 	}
 	for _, format := range []string{"Parquet", "Avro"} {
@@ -81,16 +81,19 @@ func (b *bench) s3(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	return b.s3Folders(ctx, m, store)
+	if err := b.s3Folders(ctx, m, store); err != nil {
+		return err
+	}
+	return b.s3Wide(ctx, m, store)
 }
 
-// fillSales writes the topic.
-func fillSales(ctx context.Context, m *drive.Millrace) error {
-	body, err := json.Marshal(map[string]string{"schema": saleAvro})
+// fill writes a topic of rows.
+func fill(ctx context.Context, m *drive.Millrace, topic, avro string, partitions int32, rows int64, row func(b []byte, schemaID uint32, i int64) []byte) error {
+	body, err := json.Marshal(map[string]string{"schema": avro})
 	if err != nil {
 		return err
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Registry+"/subjects/sales-value/versions", bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, m.Registry+"/subjects/"+topic+"-value/versions", bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
@@ -108,17 +111,17 @@ func fillSales(ctx context.Context, m *drive.Millrace) error {
 	if err := json.NewDecoder(resp.Body).Decode(&made); err != nil {
 		return fmt.Errorf("register the schema: read the answer: %w", err)
 	}
-	if err := makeTopic(ctx, m.Kafka, "sales", 1, nil); err != nil {
+	if err := makeTopic(ctx, m.Kafka, topic, partitions, nil); err != nil {
 		return err
 	}
-	cl, err := kafkaClient(m.Kafka)
+	cl, err := kafkaClient(m.Kafka, kgo.RecordPartitioner(kgo.ManualPartitioner()))
 	if err != nil {
 		return err
 	}
 	defer cl.Close()
 	failed := make(chan error, 1)
-	for i := range int64(s3Rows) {
-		cl.Produce(ctx, &kgo.Record{Topic: "sales", Value: saleRow(nil, made.ID, i)}, func(_ *kgo.Record, err error) {
+	for i := range rows {
+		cl.Produce(ctx, &kgo.Record{Topic: topic, Partition: int32(i) % partitions, Value: row(nil, made.ID, i)}, func(_ *kgo.Record, err error) {
 			if err != nil {
 				select {
 				case failed <- err:
@@ -302,10 +305,36 @@ func upload(ctx context.Context, store *run.Server, dir string, keys []string) (
 
 // s3Folders is the memory of the whole process with 5,000 open files, up to all of them being visible.
 func (b *bench) s3Folders(ctx context.Context, m *drive.Millrace, store *run.Server) error {
-	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", m.Pid()), []byte("5"), 0) // VmHWM starts anew, where the kernel lets us
 	each := fmt.Sprint(s3Rows / s3Folders)
-	wall, used, err := b.sinkRun(ctx, m, store, "s3-folders", sinkConfig(m, store, "folders", "Parquet", "flush.size", each,
-		"partitioner.class", "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name", "folder"), s3Folders)
+	return b.s3Memory(ctx, m, store, fmt.Sprintf("%d open folders with %s rows each", s3Folders, each), s3Folders, sinkConfig(m, store, "folders", "Parquet", "flush.size", each,
+		"partitioner.class", "io.confluent.connect.storage.partitioner.FieldPartitioner", "partition.field.name", "folder"))
+}
+
+// s3Wide is the memory with files of a thousand columns, four of which are finished at once.
+func (b *bench) s3Wide(ctx context.Context, m *drive.Millrace, store *run.Server) error {
+	const columns, partitions, rows, flush = 1000, 4, 6000, 500
+	var fields []string
+	for i := range columns {
+		fields = append(fields, fmt.Sprintf(`{"name":"c%d","type":["null","string"]}`, i))
+	}
+	if err := fill(ctx, m, "wide", `{"type":"record","name":"Wide","fields":[`+strings.Join(fields, ",")+`]}`, partitions, rows, func(b []byte, schemaID uint32, i int64) []byte {
+		b = binary.BigEndian.AppendUint32(append(b, 0), schemaID)
+		text := fmt.Sprintf("text %05d", i)
+		for range columns {
+			b = append(binary.AppendVarint(append(b, 2), int64(len(text))), text...)
+		}
+		return b
+	}); err != nil {
+		return err
+	}
+	return b.s3Memory(ctx, m, store, fmt.Sprintf("%d partitions of %d columns, %d rows a file", partitions, columns, flush), rows/flush,
+		sinkConfig(m, store, "wide", "Parquet", "topics", "wide", "flush.size", fmt.Sprint(flush)))
+}
+
+// s3Memory is the memory of the whole process while a connector makes so many objects.
+func (b *bench) s3Memory(ctx context.Context, m *drive.Millrace, store *run.Server, what string, objects int, conf map[string]string) error {
+	_ = os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", m.Pid()), []byte("5"), 0) // VmHWM starts anew, where the kernel lets us
+	wall, used, err := b.sinkRun(ctx, m, store, "s3-"+conf["topics.dir"], conf, objects)
 	if err != nil {
 		return err
 	}
@@ -313,7 +342,7 @@ func (b *bench) s3Folders(ctx context.Context, m *drive.Millrace, store *run.Ser
 	if err != nil {
 		return err
 	}
-	b.print("%d open folders with %s rows each, to Parquet: %.0f MiB at the highest (VmHWM of the whole process, promised under 300), %.1f s, CPU %.1f s", s3Folders, each, peak, wall.Seconds(), used.Seconds())
-	b.promise(peak < 300, "%d open folders take %.0f MiB, promised are under 300", s3Folders, peak)
+	b.print("%s, to Parquet: %.0f MiB at the highest (VmHWM of the whole process, promised under 300), %.1f s, CPU %.1f s", what, peak, wall.Seconds(), used.Seconds())
+	b.promise(peak < 300, "%s take %.0f MiB, promised are under 300", what, peak)
 	return nil
 }
