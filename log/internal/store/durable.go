@@ -94,6 +94,10 @@ func (p *Partition) WaitDurable(ctx context.Context, end int64) error {
 	if p.HighWatermark() >= end {
 		return nil
 	}
+	p.s.syncer.serve(p)
+	if p.HighWatermark() >= end {
+		return nil
+	}
 	c := make(chan error, 1)
 	p.AfterDurable(end, func(err error) { c <- err })
 	select {

@@ -280,6 +280,7 @@ func (p *Partition) waitIdle() {
 		}
 		idle := p.idle
 		p.mu.Unlock()
+		p.s.syncer.noteNow()
 		<-idle
 	}
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,8 +27,11 @@ type syncer struct {
 
 	mu      sync.Mutex
 	queue   []*Partition
-	workers int
+	workers int // syncs that run, or are about to
 	wg      sync.WaitGroup
+
+	due   []*Partition // to be noted
+	notes *time.Timer  // at which they are; nil: nothing is due
 }
 
 func (s *syncer) enqueue(ps ...*Partition) {
@@ -43,38 +47,89 @@ func (s *syncer) enqueue(ps ...*Partition) {
 	}
 }
 
-// maxUnnoted is how many syncs a worker runs before it notes what it has made durable, when there is no end of them.
-const maxUnnoted = 64
-
-// work serves the queue until it is empty; idle stores have no workers. How far partitions are durable is noted when nothing else is
-// to be done: such a write may wait for the syncs of other files, and the next sync would wait with it.
+// work serves the queue until it is empty; idle stores have no workers.
 func (s *syncer) work() {
 	defer s.wg.Done()
-	var due []*Partition
-	for ran := 0; ; ran++ {
+	for {
 		s.mu.Lock()
-		if len(s.queue) == 0 || ran >= maxUnnoted {
-			if len(due) == 0 && len(s.queue) == 0 {
-				s.workers--
-				s.queue = nil
-				s.mu.Unlock()
-				return
-			}
+		if len(s.queue) == 0 {
+			s.workers--
+			s.queue = nil
 			s.mu.Unlock()
-			for _, p := range due {
-				p.note()
-			}
-			clear(due)
-			due, ran = due[:0], -1
-			continue
+			return
 		}
 		p := s.queue[0]
 		s.queue[0] = nil
 		s.queue = s.queue[1:]
 		s.mu.Unlock()
-		if p.runSync() {
-			due = append(due, p)
-		}
+		s.run(p)
+	}
+}
+
+// run syncs a partition.
+func (s *syncer) run(p *Partition) {
+	switch {
+	case !p.runSync():
+	case p.gone.Load() || p.s.closed.Load():
+		p.note() // somebody waits for it
+	default:
+		s.noteLater(p)
+	}
+}
+
+// serve runs the sync that a partition is queued for, for a caller who would else wait until a worker does: who waits is there, a worker
+// has to be woken. It does nothing where the sync has begun, or as many run as may.
+func (s *syncer) serve(p *Partition) {
+	s.mu.Lock()
+	i := slices.Index(s.queue, p)
+	if i < 0 || s.workers >= s.max {
+		s.mu.Unlock()
+		return
+	}
+	s.queue = slices.Delete(s.queue, i, i+1)
+	s.workers++
+	s.wg.Add(1)
+	s.mu.Unlock()
+	s.run(p)
+	s.mu.Lock()
+	s.workers--
+	s.mu.Unlock()
+	s.wg.Done()
+}
+
+// noteAfter is how long it may take until it is noted how far a partition is durable.
+const noteAfter = 100 * time.Millisecond
+
+// noteLater has it noted how far a partition is durable. That is no part of a sync: such a write may wait for the syncs of other files.
+func (s *syncer) noteLater(p *Partition) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due = append(s.due, p)
+	if s.notes == nil {
+		s.wg.Add(1)
+		s.notes = time.AfterFunc(noteAfter, s.note)
+	}
+}
+
+// note notes what is due.
+func (s *syncer) note() {
+	defer s.wg.Done()
+	s.mu.Lock()
+	due := s.due
+	s.due, s.notes = nil, nil
+	s.mu.Unlock()
+	for _, p := range due {
+		p.note()
+	}
+}
+
+// noteNow notes at once what is due.
+func (s *syncer) noteNow() {
+	s.mu.Lock()
+	now := s.notes != nil && s.notes.Stop()
+	s.mu.Unlock()
+	if now {
+		s.note()
 	}
 }
 
