@@ -87,12 +87,12 @@ func (s *Server) produce(c *call) {
 // append writes every partition's records. It fails only when an outcome is unknown.
 func (s *Server) append(c *call, d *produced) error {
 	d.parts, d.waits = d.parts[:0], d.waits[:0]
+	defer d.kicks.Start()
 	w, err := s.holdTxn(c, d)
 	if err != nil {
 		return err
 	}
 	defer w.release()
-	defer d.kicks.Start()
 	for i := range d.req.Topics {
 		t := &d.req.Topics[i]
 		topic, missing := s.produceTopic(c, t)

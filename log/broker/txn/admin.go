@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/log/internal/batch"
+	"millrace/log/internal/store"
 )
 
 // The requests of administrators. DescribeTransactions 0. ListTransactions 0–2: 1 a least age, 2 a pattern of ids. WriteTxnMarkers
@@ -157,7 +158,7 @@ func (c *Coordinator) mark(m *marks, q *kmsg.WriteTxnMarkersRequestMarker, p Par
 		return 0, c.settle(s)
 	}
 	v := batch.NewMarker(q.ProducerID, q.ProducerEpoch, batch.Marker{Commit: q.Committed, CoordinatorEpoch: q.CoordinatorEpoch}, m.now)
-	a, err := c.append(p, part, v, nil)
+	a, err := c.append(p, part, v, store.AppendOpts{})
 	if err != nil {
 		if code, ok := batch.CodeOf(err); ok {
 			return int16(code), nil

@@ -3,6 +3,7 @@ package txn
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 
 	"millrace/log/internal/batch"
 	"millrace/log/internal/store"
+	"millrace/log/internal/vfs"
 )
 
 func TestATransactionThatTakesTooLongIsAborted(t *testing.T) {
@@ -129,7 +131,7 @@ func TestWritesHoldTheTransaction(t *testing.T) {
 	c := r.open()
 	i := r.init("x", -1, -1, false)
 	p := Producer{"x", i.ProducerID, 0}
-	h, code, err := c.Hold(p, true, []Partition{{"a", 0}, {"a", 1}})
+	h, code, err := c.Hold(p, true, []Partition{{"a", 0}, {"a", 1}}, nil)
 	if code != 0 || err != nil || !h.Has(Partition{"a", 1}) || h.Has(Partition{"b", 0}) {
 		t.Fatal(code, err)
 	}
@@ -153,7 +155,7 @@ func TestWritesHoldTheTransaction(t *testing.T) {
 	if got := r.log("a", 0); got != fmt.Sprintf("%d/0 +%d/1", p.ID, p.ID) {
 		t.Errorf("a-0 is %s", got)
 	}
-	if _, code, _ := c.Hold(p, true, []Partition{{"a", 0}}); code != kerr.ProducerFenced.Code {
+	if _, code, _ := c.Hold(p, true, []Partition{{"a", 0}}, nil); code != kerr.ProducerFenced.Code {
 		t.Errorf("a write after the end: %d", code)
 	}
 }
@@ -175,7 +177,7 @@ func TestManyAtATime(t *testing.T) {
 				}
 				p := Producer{id, i.ProducerID, i.ProducerEpoch}
 				for part := range int32(2) {
-					h, code, err := c.Hold(p, true, []Partition{{"a", part}})
+					h, code, err := c.Hold(p, true, []Partition{{"a", part}}, nil)
 					if err != nil || code != 0 && code != kerr.ProducerFenced.Code && code != kerr.ConcurrentTransactions.Code {
 						t.Errorf("hold: %d, %v", code, err)
 						return
@@ -297,4 +299,64 @@ func TestClose(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	})
+}
+
+// TestWhatAReaderSawStays loses the markers of a decided transaction, which a reader of committed records no longer waits for, with the
+// power: the next start writes them again.
+func TestWhatAReaderSawStays(t *testing.T) {
+	lost := 0
+	for n := range 16 {
+		commit, seed := n%2 == 0, uint64(n/2)
+		t.Run(fmt.Sprintf("commit %v, seed %d", commit, seed), func(t *testing.T) {
+			r := newRigOn(t, vfs.NewCrashable())
+			c := r.open()
+			id := r.init("x", -1, -1, false)
+			p := Producer{"x", id.ProducerID, id.ProducerEpoch}
+			if code := r.write(p, "a", 0); code != 0 {
+				t.Fatal(kerr.ErrorForCode(code))
+			}
+			part := r.st.Get("a", 0)
+			r.fs.Inject(func(op vfs.Op, name string) *vfs.Fault {
+				if op == vfs.OpSync && strings.Contains(name, "/a-0/") {
+					return &vfs.Fault{Err: vfs.ErrDead}
+				}
+				return nil
+			})
+			answered := make(chan error, 1)
+			req := &kmsg.EndTxnRequest{Version: 5, TransactionalID: p.TransactionalID, ProducerID: p.ID, ProducerEpoch: p.Epoch, Commit: commit}
+			c.EndTxn(req, func(_ *kmsg.EndTxnResponse, err error) { answered <- err })
+			select {
+			case err := <-answered:
+				if err == nil {
+					t.Error("the client is told of an end whose marker is not durable")
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("no answer")
+			}
+			if part.LastStable() != 1 || part.HighWatermark() != 1 {
+				t.Fatalf("last stable offset %d, durable %d: want the transaction shown and its marker lost", part.LastStable(), part.HighWatermark())
+			}
+			after := r.fs.Crash(seed) // some of what was not synced is left, or nothing
+			r.close()
+
+			r.fs = after
+			r.openStore()
+			if strings.HasSuffix(r.log("a", 0), "open: 1") {
+				lost++
+			}
+			r.open()
+			sign := map[bool]string{true: "+", false: "-"}[commit]
+			if got := r.log("a", 0); !strings.HasPrefix(got, fmt.Sprintf("%d/%d %s%d/", p.ID, p.Epoch, sign, p.ID)) || strings.Contains(got, "open") {
+				t.Errorf("after the start: %s", got)
+			}
+			sl, err := r.st.Get("a", 0).Read(0, store.ReadOpts{MaxBytes: 1 << 20, MinOne: true, Isolation: store.ReadCommitted})
+			if err != nil || sl.LastStable < 1 || (len(sl.Aborted) == 0) != commit {
+				t.Errorf("last stable offset %d, %d aborted transactions, %v", sl.LastStable, len(sl.Aborted), err)
+			}
+			sl.Release()
+		})
+	}
+	if lost == 0 {
+		t.Error("no marker was lost")
+	}
 }

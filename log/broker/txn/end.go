@@ -210,7 +210,7 @@ func (m *marks) write(p Partition, pid int64, epoch int16, commit bool) error {
 		return nil // the topic was deleted
 	}
 	v := batch.NewMarker(pid, epoch, batch.Marker{Commit: commit, CoordinatorEpoch: m.epoch}, m.now)
-	a, err := m.c.append(p, part, v, &m.kicks)
+	a, err := m.c.append(p, part, v, store.AppendOpts{Kicks: &m.kicks, Decided: true})
 	code, ok := batch.CodeOf(err)
 	_, open := part.OpenTxn(pid)
 	switch {
@@ -227,11 +227,12 @@ func (m *marks) write(p Partition, pid int64, epoch int16, commit bool) error {
 }
 
 // append writes a marker. Where offsets are kept, those of the transaction are settled with it.
-func (c *Coordinator) append(p Partition, part *store.Partition, marker batch.View, k *store.Kicks) (store.Appended, error) {
+func (c *Coordinator) append(p Partition, part *store.Partition, marker batch.View, o store.AppendOpts) (store.Appended, error) {
 	if p.Topic == c.offsets.OffsetsTopic() {
 		return c.offsets.EndTxn(marker)
 	}
-	return part.Append([]batch.View{marker}, store.AppendOpts{Origin: store.FromCoordinator, Kicks: k})
+	o.Origin = store.FromCoordinator
+	return part.Append([]batch.View{marker}, o)
 }
 
 // wait returns when all that was written is durable. Errors: the outcome is unknown.

@@ -27,8 +27,10 @@ type rig struct {
 	limits Limits
 }
 
-func newRig(t testing.TB) *rig {
-	r := &rig{t: t, fs: vfs.NewMem(), ids: 1000}
+func newRig(t testing.TB) *rig { return newRigOn(t, vfs.NewMem()) }
+
+func newRigOn(t testing.TB, fs *vfs.Mem) *rig {
+	r := &rig{t: t, fs: fs, ids: 1000}
 	r.openStore()
 	internal := store.DefaultConfig()
 	internal.Internal, internal.Delete, internal.Compact = true, false, true
@@ -195,7 +197,7 @@ func (r *rig) end(p Producer, commit bool, version int16) *kmsg.EndTxnResponse {
 // write appends data in a transaction of the newer flow, as the broker does.
 func (r *rig) write(p Producer, topic string, n int32) int16 {
 	r.t.Helper()
-	h, code, err := r.c.Hold(p, true, []Partition{{topic, n}})
+	h, code, err := r.c.Hold(p, true, []Partition{{topic, n}}, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}

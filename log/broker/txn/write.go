@@ -5,6 +5,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"millrace/log/internal/store"
 )
 
 // AddPartitionsToTxn, versions 0 to 5: 2 brought PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH, 3 flexible encoding, 4 several
@@ -27,8 +29,9 @@ func (h held) Has(p Partition) bool { return h.s.t.has(p) }
 func (h held) Release() { h.s.mu.Unlock() }
 
 // Hold checks that a producer may write in its transaction. With add the partitions become part of it; without, the caller asks Has for
-// each. Code 0 means that the transaction is held, and that the caller must call Release soon, without having waited for anything.
-func (c *Coordinator) Hold(p Producer, add bool, parts []Partition) (h Hold, code int16, err error) {
+// each. Code 0 means that the transaction is held, and that the caller must call Release soon, without having waited for anything. Where
+// there are kicks, they have to be started whatever comes back.
+func (c *Coordinator) Hold(p Producer, add bool, parts []Partition, k *store.Kicks) (h Hold, code int16, err error) {
 	s := c.lock(p.TransactionalID)
 	if s == nil {
 		return h, kerr.InvalidProducerIDMapping.Code, nil
@@ -42,7 +45,7 @@ func (c *Coordinator) Hold(p Producer, add bool, parts []Partition) (h Hold, cod
 			code = kerr.ConcurrentTransactions.Code
 		}
 	case s.t.state != ongoing || !s.t.hasAll(parts):
-		err = c.write(s, s.t.add(parts, c.nowMs()))
+		err = c.writeLater(s, s.t.add(parts, c.nowMs()), k)
 		code, err = codeOf(err), unknown(err)
 	}
 	if code != 0 {
@@ -205,7 +208,7 @@ func (c *Coordinator) TxnOffsetCommit(req *kmsg.TxnOffsetCommitRequest, commit f
 		return kerr.InvalidRequest.Code, nil
 	}
 	part := c.offsetsPart()
-	h, code, err := c.Hold(Producer{req.TransactionalID, req.ProducerID, req.ProducerEpoch}, req.Version >= 5, part)
+	h, code, err := c.Hold(Producer{req.TransactionalID, req.ProducerID, req.ProducerEpoch}, req.Version >= 5, part, nil)
 	switch {
 	case code == kerr.ProducerFenced.Code:
 		return kerr.InvalidProducerEpoch.Code, nil

@@ -22,6 +22,9 @@ const (
 type AppendOpts struct {
 	Origin Origin
 	Kicks  *Kicks // put the sync off until these start; nil: it begins at once
+	// Decided says of a marker that what it says is durable elsewhere: where the marker is lost, it comes again before anything else is
+	// written for its producer. What it ends is then shown at once, and not when the marker is durable.
+	Decided bool
 }
 
 // Appended says where batches went.
@@ -58,9 +61,15 @@ func (p *Partition) Append(batches []batch.View, o AppendOpts) (Appended, error)
 	if err == nil && !a.Duplicate {
 		if p.awaitsSync() {
 			p.kickLater(o.Kicks)
+			if o.Decided {
+				p.settle()
+			}
 			p.mu.Unlock()
 			if o.Kicks != nil {
 				o.Kicks.wrote(total)
+			}
+			if o.Decided {
+				p.notify()
 			}
 			return a, nil
 		}
@@ -132,6 +141,9 @@ func (p *Partition) appendLocked(batches []batch.View, o AppendOpts, cfg *Partit
 		pos += int64(len(b))
 		if a, aborted := p.prod.apply(b, now); aborted {
 			seg.addAborted(a)
+		}
+		if o.Decided {
+			p.prod.decided(b.BaseOffset())
 		}
 	}
 	seg.size.Store(pos)

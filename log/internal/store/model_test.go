@@ -24,10 +24,11 @@ import (
 // workers (its count of them is set to its limit), and the test runs what is queued.
 
 type modelBatch struct {
-	view   batch.View // as stored
-	marker bool
-	commit bool
-	txn    bool
+	view    batch.View // as stored
+	marker  bool
+	commit  bool
+	decided bool // a marker that would come again
+	txn     bool
 }
 
 type sentBatch struct {
@@ -231,7 +232,7 @@ func (m *model) append(mp *modelPartition, v batch.View, o AppendOpts) (Appended
 		m.fatalf("append to %v went to %+v, want %d", mp.tp, a, mp.end())
 	}
 	mk, isMarker, _ := v.Marker()
-	mp.log = append(mp.log, modelBatch{view: slices.Clone(v), marker: isMarker, commit: mk.Commit, txn: v.Transactional()})
+	mp.log = append(mp.log, modelBatch{view: slices.Clone(v), marker: isMarker, commit: mk.Commit, decided: o.Decided, txn: v.Transactional()})
 	p.AfterDurable(a.End, func(err error) {
 		if err == nil {
 			if m.o.Fsync == FsyncGroup || mp.cfg.Internal {
@@ -267,8 +268,9 @@ func (m *model) step() {
 		pr := mp.producers[m.rng.IntN(len(mp.producers))]
 		if pr.txn && pr.open {
 			commit := m.rng.IntN(2) == 0
-			_, err := m.append(mp, batch.NewMarker(pr.pid, pr.epoch, batch.Marker{Commit: commit}, m.stamp()), AppendOpts{Origin: FromCoordinator})
-			m.logf("end txn %v pid %d commit %v: %v", mp.tp, pr.pid, commit, err)
+			o := AppendOpts{Origin: FromCoordinator, Decided: m.rng.IntN(2) == 0}
+			_, err := m.append(mp, batch.NewMarker(pr.pid, pr.epoch, batch.Marker{Commit: commit}, m.stamp()), o)
+			m.logf("end txn %v pid %d commit %v decided %v: %v", mp.tp, pr.pid, commit, o.Decided, err)
 			if err == nil {
 				pr.open = false
 			}

@@ -116,7 +116,7 @@ func (m *model) checkStable(mp *modelPartition, p *Partition, start, hw, lso int
 		switch {
 		case b.marker:
 			first, was := open[v.ProducerID()]
-			if was && v.BaseOffset() >= hw {
+			if was && v.BaseOffset() >= hw && !b.decided {
 				wantLSO = min(wantLSO, first)
 			}
 			if b.commit {

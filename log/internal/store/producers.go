@@ -55,7 +55,7 @@ type producers struct {
 	// open are the first offsets of open transactions, rising.
 	open []int64
 	// finished are transactions whose marker is not durable yet, by marker. They
-	// hold the last stable offset back: a marker that can still vanish must not show data.
+	// hold the last stable offset back: a marker that can still vanish must not show data, but where it is sure to come again.
 	finished []finishedTxn
 }
 
@@ -196,6 +196,11 @@ func (ps *producers) settle(hw int64) int64 {
 	}
 	ps.finished = keep
 	return lso
+}
+
+// decided has the transaction that ends with a marker no longer wait for it to be durable.
+func (ps *producers) decided(marker int64) {
+	ps.finished = slices.DeleteFunc(ps.finished, func(f finishedTxn) bool { return f.marker == marker })
 }
 
 // expire forgets producers that wrote nothing since before (ms) and have no open transaction.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -104,6 +105,60 @@ func TestTheLastStableOffsetWaitsForTheMarkerToBeDurable(t *testing.T) {
 	wait(t, p, a.End)
 	if p.LastStable() != 5 {
 		t.Fatalf("marker durable: stable %d", p.LastStable())
+	}
+}
+
+// TestAMarkerShowsWhatItEnds says from when on a reader of committed records sees a transaction: from when its end cannot be lost any more.
+func TestAMarkerShowsWhatItEnds(t *testing.T) {
+	for _, commit := range []bool{true, false} {
+		for _, decided := range []bool{false, true} {
+			t.Run(fmt.Sprintf("commit %v, decided elsewhere %v", commit, decided), func(t *testing.T) {
+				s := open(t, vfs.NewMem(), quiet())
+				p := create(t, s, "t", DefaultConfig())
+				appendDurable(t, p, transactional(1, 0, 0, 3, "v"))
+				if p.LastStable() != 0 {
+					t.Fatalf("last stable offset %d in the transaction", p.LastStable())
+				}
+				release := holdSyncs(s)
+				w := NewWaiter()
+				p.Subscribe(w)
+				defer p.Unsubscribe(w)
+				marker := batch.NewMarker(1, 0, batch.Marker{Commit: commit}, 1)
+				a, err := p.Append([]batch.View{marker}, AppendOpts{Origin: FromCoordinator, Decided: decided})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want := int64(0)
+				if decided {
+					want = 3
+				}
+				if p.LastStable() != want || p.HighWatermark() != 3 || decided != (len(w.C) > 0) {
+					t.Errorf("before the marker is durable: last stable offset %d, want %d; durable %d; woken %v", p.LastStable(), want, p.HighWatermark(), len(w.C) > 0)
+				}
+				release()
+				wait(t, p, a.End)
+				if p.LastStable() != 4 {
+					t.Errorf("last stable offset %d in the end", p.LastStable())
+				}
+			})
+		}
+	}
+}
+
+// TestWhoWaitsRunsTheSync has no worker that would.
+func TestWhoWaitsRunsTheSync(t *testing.T) {
+	s := open(t, vfs.NewMem(), quiet())
+	p := create(t, s, "t", DefaultConfig())
+	s.syncer.mu.Lock()
+	s.syncer.workers = s.syncer.max // all are busy
+	s.syncer.mu.Unlock()
+	a := appendOne(t, p, plain(1, "v"))
+	s.syncer.mu.Lock()
+	s.syncer.workers = 0 // and are gone without having seen the queue
+	s.syncer.mu.Unlock()
+	wait(t, p, a.End)
+	if n := queued(s); n > 0 || p.HighWatermark() != 1 {
+		t.Errorf("%d partitions are queued, %d is durable", n, p.HighWatermark())
 	}
 }
 
