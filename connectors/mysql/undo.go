@@ -75,7 +75,10 @@ func (r *reader) savepoint(sql []byte) bool {
 	switch {
 	case verb == setSavepoint:
 		r.mark(name)
-	case at <= 0: // it was read ahead, or is of a server that logs nothing undone, or of no interest
+	case at <= 0: // it was read ahead, or is of no interest
+		if verb == backToSavepoint && !u.known {
+			r.t.lg.Warn("a transaction in the log goes back to a savepoint, which this server does not log of rows that were undone: they are sent", "at", placeText(r.file, r.at))
+		}
 	case verb == backToSavepoint:
 		r.cut(u.marks[at])
 		u.marks = u.marks[:at+1]
