@@ -10,7 +10,9 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"millrace/deploy/line"
 	"millrace/rest"
 	"millrace/runtime"
 )
@@ -200,6 +202,55 @@ func TestWhatIsHandedOn(t *testing.T) {
 			if seen.Load() != c.asked {
 				t.Errorf("the leader was asked\n%v, want\n%s", seen.Load(), c.asked)
 			}
+		})
+	}
+}
+
+// Whatever a line between two workers does, a request that is handed on is answered: by the leader, or with what became of it.
+func TestALineBetweenWorkers(t *testing.T) {
+	const lost = "IO Error trying to forward REST request to the worker at"
+	for _, c := range []struct {
+		name   string
+		during func(l *line.Line) // while the leader serves the request
+		after  func(l *line.Line) // when it has
+		status int
+		words  string
+	}{
+		{"is whole", nil, nil, 204, ""},
+		{"is slow", func(l *line.Line) { l.Delay(50 * time.Millisecond) }, nil, 204, ""},
+		{"keeps the answer for a while", func(l *line.Line) { l.Silence(line.In) }, (*line.Line).Heal, 204, ""},
+		{"resets the connection", (*line.Line).Reset, nil, 500, lost},
+		{"breaks", (*line.Line).Break, nil, 500, lost},
+		{"ends before the answer", func(l *line.Line) { l.HalfClose(line.In) }, nil, 500, lost},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			between := line.New(t)
+			served := make(chan struct{}, 2)
+			var first atomic.Bool
+			leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if first.CompareAndSwap(false, true) && c.during != nil {
+					c.during(between)
+				}
+				w.WriteHeader(http.StatusNoContent)
+				served <- struct{}{}
+			}))
+			defer leader.Close()
+			client := &http.Client{Transport: &http.Transport{}}
+			defer client.CloseIdleConnections()
+			api := rest.New(rest.Config{Herder: follower{leader: "http://" + between.Front(t, leader.Listener.Addr().String()) + "/"}, Log: quietLog(), Client: client})
+			s := httptest.NewServer(api)
+			defer s.Close()
+			w := &worker{url: s.URL}
+			if c.after != nil {
+				go func() {
+					<-served
+					c.after(between)
+				}()
+			}
+			w.want(t, c.status, c.words, "DELETE", "/connectors/c", nil)
+			// Once it is whole, the next one comes through.
+			between.Heal()
+			w.want(t, 204, "", "DELETE", "/connectors/c", nil)
 		})
 	}
 }
