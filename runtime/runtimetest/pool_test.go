@@ -43,7 +43,7 @@ func TestAWorkerThatIsCutOffStops(t *testing.T) {
 		}
 	}
 
-	lines[1].Silence()
+	lines[1].Break()
 	Until(t, "another worker to take over", func() bool {
 		w := owners(hs[0], "c")[moved]
 		return w == hs[0].WorkerID() || w == hs[2].WorkerID()
