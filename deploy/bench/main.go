@@ -71,6 +71,13 @@ func main() {
 		}
 		return
 	}
+	if len(os.Args) == 3 && os.Args[1] == echoCommand {
+		if err := echo(os.Args[2]); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	b := new(bench)
 	flag.StringVar(&b.bin, "bin", "bin/millrace", "the binary")
 	flag.IntVar(&b.pairs, "pairs", 3, "pairs of ours and the peer's, for the medians")
