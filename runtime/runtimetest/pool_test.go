@@ -30,6 +30,10 @@ func three(t *testing.T, seeds []string, prepare func(s *Source), settings ...st
 	return hs, srcs, lines
 }
 
+// mostRebalances are those that a return may cost: one to give up work and one to take it. States tell of generations, and may not
+// have told of the last one before; a join that came late makes one more.
+const mostRebalances = 4
+
 // worker-log/1, over TCP: a worker that is cut off stops within its session, and after its return each task runs once.
 func TestAWorkerThatIsCutOffStops(t *testing.T) {
 	l := listening(t)
@@ -57,8 +61,8 @@ func TestAWorkerThatIsCutOffStops(t *testing.T) {
 	Until(t, "a task on each again", func() bool {
 		return !slices.ContainsFunc(hs, func(h *herder.Herder) bool { return !spread(h, "c", 3, 3) })
 	})
-	if n := generation(t, l) - before; n > 2 {
-		t.Errorf("%d rebalances after the return, want one to give up work and one to take it", n)
+	if n := generation(t, l) - before; n > mostRebalances {
+		t.Errorf("%d rebalances after the return, want %d at most", n, mostRebalances)
 	}
 	for i, s := range srcs {
 		if s.Twice() || s.Now() != 1 {
