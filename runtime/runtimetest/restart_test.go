@@ -172,10 +172,10 @@ func TestARestartOfFailedTasksLeavesTheOthers(t *testing.T) {
 func TestAfterARestartWasAskedForNothingIsShownAsRunning(t *testing.T) {
 	ctx := t.Context()
 	source := NewSource()
-	source.Pause.Store(int64(time.Millisecond))
+	source.Pause.Store(int64(20 * time.Millisecond))
 	// On a busy machine the questions may come later than a task is waited for: then it is away, and neither running nor restarting.
 	h := Worker(t, logtest.New(t), Plugins(t, source.Plugin("Numbers")), "task.shutdown.graceful.timeout.ms", "120000")
-	const many = 30
+	const many = 10
 	name := func(i int) string { return fmt.Sprintf("c%d", i) }
 	for i := range many {
 		Create(t, h, name(i), "connector.class", "Numbers", "topic", "n")
