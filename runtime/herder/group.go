@@ -115,6 +115,8 @@ func (h *Herder) standing(ctx context.Context, eager bool) (metadata, error) {
 	}
 	var m metadata
 	err := h.do(ctx, func() {
+		h.joins++
+		h.whenGone = false // this join says what is gone, and what is not is revoked again
 		m = metadata{url: h.url, configOffset: h.configs.Now().Offset}
 		if h.joined || !h.mine.empty() {
 			own := h.mine
@@ -193,6 +195,10 @@ func (h *Herder) lead(ctx context.Context, g ledGroup) (map[string]assignment, e
 
 var errBehind = errors.New("the config topic could not be read as far as the assignment wants")
 
+// othersSync is what the other members get to take their assignments before this one joins again: who comes too late for his keeps
+// what he has, and it takes one rebalance more until it is revoked.
+const othersSync = 100 * time.Millisecond
+
 // assigned takes what the worker was assigned.
 func (h *Herder) assigned(ctx context.Context, m member.Membership, a assignment) error {
 	if a.err == errConfigMismatch {
@@ -238,7 +244,10 @@ func (h *Herder) assigned(ctx context.Context, m member.Membership, a assignment
 			h.mine = h.mine.minus(a.revoked).plus(a.assigned)
 			if !a.revoked.empty() {
 				// What we gave up is assigned to others once we say that we have it no more.
-				h.whenGone = true
+				joins := h.joins
+				time.AfterFunc(othersSync, func() {
+					h.mail.post(func() { h.whenGone = h.whenGone || h.joins == joins })
+				})
 			}
 		}
 		if a.delay > 0 {

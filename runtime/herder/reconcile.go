@@ -26,6 +26,7 @@ type state struct {
 	conns map[string]*connSlot
 	tasks map[runtime.TaskID]*taskSlot
 
+	joins    int      // that were begun
 	whenGone bool     // join again once all that is not ours has stopped
 	whenIdle []func() // to be called when nothing runs
 

@@ -136,7 +136,7 @@ func (m *Member) Run(ctx context.Context, leave time.Duration) {
 		m.Logger.Warn("the group does not count this process in; it joins again", "group", m.Group, "err", err)
 		switch {
 		case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.FencedInstanceID):
-			at = Membership{}
+			at, pause = Membership{}, firstPause // that was a word of the coordinator
 		default:
 			at = Membership{ID: at.ID, Protocol: at.Protocol}
 		}

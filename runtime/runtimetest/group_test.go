@@ -138,27 +138,14 @@ func TestAConnectorOfAnotherWorkerIsPlannedThere(t *testing.T) {
 	})
 }
 
-// generation is the workers' generation, as their reports say it.
-func generation(t *testing.T, l *log.Log) int32 {
+// generation is the workers' generation, as one of them counts.
+func generation(t *testing.T, h *herder.Herder) int {
 	t.Helper()
-	var last int32
-	for _, r := range Records(t, l, "connect-status") {
-		var g int32
-		if i := indexAfter(string(r.Value), `"generation":`); i >= 0 {
-			fmt.Sscanf(string(r.Value)[i:], "%d", &g)
-		}
-		last = max(last, g)
+	n, ok := series(scrape(t, h), "kafka_connect_worker_rebalance_epoch")
+	if !ok {
+		t.Fatal("no generation is told")
 	}
-	return last
-}
-
-func indexAfter(s, what string) int {
-	for i := 0; i+len(what) <= len(s); i++ {
-		if s[i:i+len(what)] == what {
-			return i + len(what)
-		}
-	}
-	return -1
+	return int(n)
 }
 
 // A worker that dies without a word, and comes back: nothing is lost, in order.

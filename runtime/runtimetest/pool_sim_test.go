@@ -278,11 +278,11 @@ func TestSimAWorkerThatIsCutOffForThreeSessions(t *testing.T) {
 				if n := p.workers[0].src.Now() + p.workers[2].src.Now(); n != poolTasks {
 					t.Errorf("the others run %d tasks, want all %d", n, poolTasks)
 				}
-				before := generation(t, p.l)
+				before := generation(t, p.workers[0].h)
 				cut.line.Heal()
 				p.settle()
 				time.Sleep(time.Minute)
-				if n := generation(t, p.l) - before; n > mostRebalances {
+				if n := generation(t, p.workers[0].h) - before; n > mostRebalances {
 					t.Errorf("%d rebalances after the return, want %d at most", n, mostRebalances)
 				}
 				p.end()
@@ -293,14 +293,15 @@ func TestSimAWorkerThatIsCutOffForThreeSessions(t *testing.T) {
 	t.Run("the coordinator is away", func(t *testing.T) {
 		deliveries(t, func(t *testing.T, exactly bool, settings []string) {
 			p := newPool(t, settings...)
-			before := generation(t, p.l)
+			before := generation(t, p.workers[0].h)
 			p.restartLog(3 * time.Second) // less than a session: nobody notices
 			time.Sleep(2 * poolSession)
 			p.settle()
 			p.restartLog(3 * poolSession)
 			p.settle()
+			n := generation(t, p.workers[0].h) - before
 			p.end()
-			t.Logf("%d rebalances, %d records", generation(t, p.l)-before, p.check(exactly))
+			t.Logf("%d rebalances, %d records", n, p.check(exactly))
 		})
 	})
 }
