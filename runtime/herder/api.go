@@ -283,6 +283,9 @@ func (h *Herder) Restart(ctx context.Context, name string, includeTasks, onlyFai
 	if err := h.mustLead(ctx); err != nil {
 		return runtime.Status{}, err
 	}
+	if err := h.rebalanced(ctx); err != nil {
+		return runtime.Status{}, err
+	}
 	st, err := h.Status(ctx, name)
 	if err != nil {
 		return st, err
@@ -311,6 +314,35 @@ func (h *Herder) Restart(ctx context.Context, name string, includeTasks, onlyFai
 		return st, err
 	}
 	return st, h.peek(ctx, func() {}) // the loop has heard of it once it comes to this
+}
+
+// rebalanceWait is how long a request waits for a rebalance that is under way.
+const rebalanceWait = 5 * time.Second
+
+// rebalanced waits until no rebalance is under way. Where it takes long, as when a member is gone, that is a conflict.
+func (h *Herder) rebalanced(ctx context.Context) error {
+	taken := make(chan struct{})
+	if err := h.do(ctx, func() {
+		if h.joining {
+			h.whenTaken = append(h.whenTaken, func() { close(taken) })
+		} else {
+			close(taken)
+		}
+	}); err != nil {
+		return err
+	}
+	timeout := time.NewTimer(rebalanceWait)
+	defer timeout.Stop()
+	select {
+	case <-taken:
+		return nil
+	case <-timeout.C:
+		return runtime.Conflict("Cannot complete request momentarily because the group of workers rebalances, for more than %v already: it waits for all its members. Try again", rebalanceWait)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-h.done:
+		return runtime.Conflict("the worker is shutting down")
+	}
 }
 
 // Validate describes every setting of a configuration and what is wrong with it.

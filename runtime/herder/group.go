@@ -116,6 +116,7 @@ func (h *Herder) standing(ctx context.Context, eager bool) (metadata, error) {
 	var m metadata
 	err := h.do(ctx, func() {
 		h.joins++
+		h.joining = true
 		h.whenGone = false // this join says what is gone, and what is not is revoked again
 		m = metadata{url: h.url, configOffset: h.configs.Now().Offset}
 		if h.joined || !h.mine.empty() {
@@ -236,7 +237,11 @@ func (h *Herder) assigned(ctx context.Context, m member.Membership, a assignment
 		}
 	}
 	return h.do(ctx, func() {
-		h.at, h.leaderID, h.leaderURL, h.joined = m, a.leader, a.leaderURL, true
+		h.at, h.leaderID, h.leaderURL, h.joined, h.joining = m, a.leader, a.leaderURL, true, false
+		for _, f := range h.whenTaken {
+			f()
+		}
+		h.whenTaken = nil
 		h.tally.rebalance(true)
 		if a.version == 0 {
 			h.mine = a.assigned

@@ -28,7 +28,10 @@ type state struct {
 
 	joins    int      // that were begun
 	whenGone bool     // join again once all that is not ours has stopped
+	joining  bool     // a join is under way
 	whenIdle []func() // to be called when nothing runs
+	// whenTaken are to be called when the next assignment is taken.
+	whenTaken []func()
 
 	// Of the leader:
 	plan        plan

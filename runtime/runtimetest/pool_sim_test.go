@@ -306,6 +306,51 @@ func TestSimAWorkerThatIsCutOffForThreeSessions(t *testing.T) {
 	})
 }
 
+// rest/2, in fake time: a restart that is asked for during a rebalance, which waits for a worker that is silent, is a conflict and not
+// carried out; afterwards it is.
+func TestSimARestartDuringARebalance(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPool(t)
+		var leader *poolWorker
+		for _, w := range p.workers {
+			if _, err := w.h.Restart(t.Context(), "c", true, false); err == nil {
+				leader = w
+			} else if !errors.As(err, new(*runtime.ForwardError)) {
+				t.Fatal(err)
+			}
+		}
+		p.settle()
+		var silent *poolWorker
+		for _, w := range p.workers {
+			if w != leader {
+				silent = w
+			}
+		}
+		silent.line.Silence()
+		conf := map[string]string{"connector.class": "Numbers", "topic": "d"}
+		if _, _, err := leader.h.PutConfig(t.Context(), "d", conf, runtime.StoppedTarget, true); err != nil { // has the leader join again
+			t.Fatal(err)
+		}
+		time.Sleep(time.Second)
+		runs := leader.src.Runs.Load()
+		began := time.Now()
+		_, err := leader.h.Restart(t.Context(), "c", true, false)
+		if !errors.As(err, new(*runtime.ConflictError)) || !strings.Contains(err.Error(), "rebalances") || time.Since(began) > poolSession {
+			t.Errorf("after %v: %v", time.Since(began), err)
+		}
+		if n := leader.src.Runs.Load(); n != runs {
+			t.Errorf("%d runs began all the same", n-runs)
+		}
+		silent.line.Heal()
+		p.settle()
+		if _, err := leader.h.Restart(t.Context(), "c", true, false); err != nil {
+			t.Error(err)
+		}
+		p.settle()
+		p.end()
+	})
+}
+
 // In fake time: what was deleted while a worker was away that led the group and ran some of it is forgotten, and does not come back with
 // the worker, which has still to say that its tasks failed.
 func TestSimWhatWasDeletedWhileItsLeaderWasAway(t *testing.T) {
