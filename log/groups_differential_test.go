@@ -298,7 +298,7 @@ func talk(t *testing.T, addr string) []string {
 	d.wait(d.join("somebody with other protocols", 3, "g", "", func(r *kmsg.JoinGroupRequest) { r.Protocols = r.Protocols[:1]; r.Protocols[0].Name = "third" }))
 	d.wait(d.join("somebody without protocols", 9, "g", "", func(r *kmsg.JoinGroupRequest) { r.Protocols = nil }))
 	d.wait(d.join("somebody without a type", 9, "g", "", func(r *kmsg.JoinGroupRequest) { r.ProtocolType = "" }))
-	d.wait(d.join("a hasty one", 9, "g", "", func(r *kmsg.JoinGroupRequest) { r.SessionTimeoutMillis = 5_000 }))
+	d.wait(d.join("a hasty one", 9, "g", "", func(r *kmsg.JoinGroupRequest) { r.SessionTimeoutMillis = 500 }))
 	d.wait(d.join("a slow one", 9, "g", "", func(r *kmsg.JoinGroupRequest) { r.SessionTimeoutMillis = 1_800_001 }))
 	d.wait(d.join("nobody", 9, "g", "nobody"))
 	d.wait(d.join("somebody without a group", 9, "g", "", func(r *kmsg.JoinGroupRequest) { r.Group = "" }))

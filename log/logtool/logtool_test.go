@@ -503,6 +503,19 @@ func TestATornTailIsToldFromDamage(t *testing.T) {
 	fsys := vfs.NewMem()
 	s := openStore(t, fsys)
 	fill(t, s)
+	// How far it is durable is noted a moment later, and in the end as by a store that stops.
+	noted := func(fsys vfs.FS) string {
+		b, err := vfs.ReadFile(fsys, "data/t-0/synced", 1<<10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	for want, until := noted(sample(t)), time.Now().Add(time.Minute); noted(fsys) != want; time.Sleep(time.Millisecond) {
+		if time.Now().After(until) {
+			t.Fatal("how far the log is durable was not noted")
+		}
+	}
 	fsys = fsys.Kill()
 	l := logs(t, fsys)
 	last := l[len(l)-1]
