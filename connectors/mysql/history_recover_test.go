@@ -253,7 +253,7 @@ func TestHistoryIsRecovered(t *testing.T) {
 // TestLongHistoryIsRestored: many statements, as Debezium leaves them; and with the
 // snapshot of the definitions that the first start has written behind them.
 func TestLongHistoryIsRestored(t *testing.T) {
-	j, at := longHistory(t, trial.Effort(2_000))
+	j, at := longHistory(t, 2_000) // more than from when on there is a snapshot
 	for _, name := range []string{"as Debezium leaves it", "with a snapshot of the definitions"} {
 		h := historyOf(t, j, "database.include.list", "db")
 		if err := h.Recover(t.Context(), at); err != nil {
