@@ -68,10 +68,16 @@ func (m *Member) Counted() bool {
 	return until != nil && time.Now().Before(*until)
 }
 
-// heard notes that the coordinator counted the member in at that time.
-func (m *Member) heard(at time.Time) {
-	until := at.Add(m.Session)
-	m.until.Store(&until)
+// heard notes that the coordinator counted the member in after a request was sent. When the answer came says nothing: a process that was
+// halted reads answers from before.
+func (m *Member) heard(sent time.Time) {
+	until := sent.Add(m.Session)
+	for {
+		was := m.until.Load()
+		if was != nil && was.After(until) || m.until.CompareAndSwap(was, &until) {
+			return
+		}
+	}
 }
 
 // A member that is out tries again after firstPause, then after twice that, up to mostPause.
@@ -212,6 +218,7 @@ func (m *Member) join(ctx context.Context, last Membership) (Membership, error) 
 			sync.GroupAssignment = append(sync.GroupAssignment, one)
 		}
 	}
+	sent := time.Now()
 	synced, err := sync.RequestWith(ctx, m.Client)
 	if err != nil {
 		return now, fmt.Errorf("sync group %s: %w", m.Group, err)
@@ -222,7 +229,7 @@ func (m *Member) join(ctx context.Context, last Membership) (Membership, error) 
 	case err != nil:
 		return now, fmt.Errorf("sync group %s: %w", m.Group, err)
 	}
-	m.heard(time.Now())
+	m.heard(sent)
 	return now, m.Owner.Assigned(ctx, now, synced.MemberAssignment)
 }
 
