@@ -127,7 +127,7 @@ func (l *Line) carry(ctx context.Context, inner net.Conn, network, addr string) 
 	c := &call{l: l, ends: [2]net.Conn{inner, server}, gone: make(chan struct{})}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ended {
+	if l.broken || l.ended { // meanwhile: nothing resets it any more
 		c.close()
 		return nil, errBroken
 	}
