@@ -132,7 +132,8 @@ func TestAMarkerShowsWhatItEnds(t *testing.T) {
 				if decided {
 					want = 3
 				}
-				if p.LastStable() != want || p.HighWatermark() != 3 || decided != (len(w.C) > 0) {
+				// Who subscribed may have been woken by the sync before, too: it publishes, and wakes afterwards.
+				if p.LastStable() != want || p.HighWatermark() != 3 || decided && len(w.C) == 0 {
 					t.Errorf("before the marker is durable: last stable offset %d, want %d; durable %d; woken %v", p.LastStable(), want, p.HighWatermark(), len(w.C) > 0)
 				}
 				release()

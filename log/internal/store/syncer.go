@@ -78,7 +78,8 @@ func (s *syncer) run(p *Partition) {
 }
 
 // serve runs the sync that a partition is queued for, for a caller who would else wait until a worker does: who waits is there, a worker
-// has to be woken. It does nothing where the sync has begun, or as many run as may.
+// has to be woken. It does nothing where the sync has begun, or as many run as may. What is queued meanwhile is nothing to it: where
+// something is queued there is a worker, which counts as well, so that callers alone never are as many as may run.
 func (s *syncer) serve(p *Partition) {
 	s.mu.Lock()
 	i := slices.Index(s.queue, p)
