@@ -26,7 +26,7 @@ import (
 	"millrace/schema/config/signin"
 )
 
-// The worker's own identity at the cluster of bootstrap.servers. All clients of this process use it.
+// The worker's own identity at the cluster of bootstrap.servers. All clients of this process use it but those that have one of their own (identity.go).
 var (
 	clusterTLS = javatls.Below("ssl.")
 	clusterDef = config.Define(securityProtocol, saslMechanism, saslJaas, oauthURL, oauthClient, oauthSecret, oauthScope, loginHandler, clientHandler, loginClass, tokenSource).

@@ -50,6 +50,9 @@ func (c WorkerConfig) identity(own, theirs map[string]string, prefixOf func(name
 	worker := identityOf(c.Properties)
 	merged := maps.Clone(worker)
 	overlay(merged, identityOf(own))
+	if e := keepCredentials(merged, theirs); e != nil {
+		return nil, []*config.Error{{Key: prefixOf(e.Key) + e.Key, Value: e.Value, Reason: e.Reason}}
+	}
 	overlay(merged, identityOf(theirs))
 	if maps.EqualFunc(merged, worker, func(a, b string) bool { return strings.TrimSpace(a) == strings.TrimSpace(b) }) {
 		return nil, nil
@@ -57,6 +60,26 @@ func (c WorkerConfig) identity(own, theirs map[string]string, prefixOf func(name
 	v, wrong := clusterDef.Parse(merged)
 	id := &ClusterConfig{v: v, raw: merged, prefixOf: prefixOf, theirs: identityOf(theirs)}
 	return id, id.named(wrong)
+}
+
+// keepCredentials takes the worker's credentials away where a connector names another server of tokens: that one would be told them. The
+// connector has to give its own.
+func keepCredentials(worker, theirs map[string]string) *config.Error {
+	server, given := theirs[oauthURL.Name]
+	if server = strings.TrimSpace(server); !given || server == strings.TrimSpace(worker[oauthURL.Name]) {
+		return nil
+	}
+	for _, name := range []string{oauthClient.Name, oauthSecret.Name, saslJaas.Name} {
+		delete(worker, name)
+	}
+	_, id := theirs[oauthClient.Name]
+	_, secret := theirs[oauthSecret.Name]
+	_, jaas := theirs[saslJaas.Name]
+	if id && secret || jaas || server == "" || strings.HasPrefix(server, fileURL) {
+		return nil
+	}
+	return &config.Error{Key: oauthURL.Name, Value: server,
+		Reason: "the worker's credentials are not for another server of tokens: set " + oauthClient.Name + " and " + oauthSecret.Name + " beside it"}
 }
 
 // ClientElsewhere reads the settings of a client that a connector has at a cluster of its own. Nothing of the worker's is under them.

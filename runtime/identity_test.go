@@ -32,6 +32,9 @@ func TestIdentitiesOfClients(t *testing.T) {
 	}
 	worker := map[string]string{"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas(plain, "worker", "s3cret"),
 		"ssl.truststore.location": stores + "trust.jks", "ssl.truststore.password": "changeit"}
+	const oauthModule = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"
+	tokens := map[string]string{"producer.sasl.mechanism": "OAUTHBEARER", "producer.sasl.jaas.config": oauthModule, "producer.sasl.oauthbearer.token.endpoint.url": "https://own/token",
+		"producer.sasl.oauthbearer.client.credentials.client.id": "worker", "producer.sasl.oauthbearer.client.credentials.client.secret": "s3cret"}
 	for _, c := range []struct {
 		name      string
 		own       map[string]string // of the worker, beside its identity
@@ -53,7 +56,13 @@ func TestIdentitiesOfClients(t *testing.T) {
 		{"a connector's file that none may open", nil, map[string]string{"producer.override.ssl.truststore.location": filepath.Join(below, "other.pem")}, "", "producer.override.ssl.truststore.location", ""},
 		{"a connector's file outside", nil, map[string]string{"producer.override.ssl.truststore.location": stores + "ca.pem"}, "", "producer.override.ssl.truststore.location", ""},
 		{"a connector's token outside", nil, map[string]string{"producer.override.sasl.mechanism": "OAUTHBEARER", "producer.override.sasl.oauthbearer.token.endpoint.url": "file:///etc/hostname",
-			"producer.override.sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required;"}, "", "producer.override.sasl.oauthbearer.token.endpoint.url", ""},
+			"producer.override.sasl.jaas.config": oauthModule}, "", "producer.override.sasl.oauthbearer.token.endpoint.url", ""},
+		{"a connector's server of tokens, with the worker's credentials", tokens, map[string]string{"producer.override.sasl.oauthbearer.token.endpoint.url": "https://other/token"},
+			"", "producer.override.sasl.oauthbearer.token.endpoint.url", "not for another server"},
+		{"a connector's server of tokens, with half of the worker's credentials", tokens, map[string]string{"producer.override.sasl.oauthbearer.token.endpoint.url": "https://other/token",
+			"producer.override.sasl.oauthbearer.client.credentials.client.id": "o"}, "", "producer.override.sasl.oauthbearer.token.endpoint.url", "not for another server"},
+		{"a connector's server of tokens, with a login that has none", tokens, map[string]string{"producer.override.sasl.oauthbearer.token.endpoint.url": "https://other/token",
+			"producer.override.sasl.jaas.config": oauthModule}, "", "sasl.oauthbearer.client.credentials.client.id", "an id and a secret"},
 		{"a mechanism that does not fit the worker's login", nil, map[string]string{"producer.override.sasl.mechanism": "SCRAM-SHA-512"}, "", "sasl.jaas.config", "needs ScramLoginModule"},
 		{"Kerberos", nil, map[string]string{"producer.override.sasl.mechanism": "GSSAPI"}, "", "producer.override.sasl.mechanism", "no Kerberos"},
 		{"another cluster", nil, map[string]string{"producer.override.bootstrap.servers": "other:9092"}, "", "producer.override.bootstrap.servers", "cluster of its own"},
