@@ -76,7 +76,7 @@ func askWorker(ctx context.Context, client *http.Client, url string, body []byte
 	if err := json.Unmarshal(told, &e); err != nil || e.Message == "" {
 		e.Message = "another program listens there, or a proxy"
 	}
-	return nil, fmt.Errorf("%s: %s", resp.Status, e.Message)
+	return nil, fmt.Errorf("%s: %.2000s", resp.Status, e.Message)
 }
 
 func (s *Server) putTasks(r *http.Request) (any, error) {

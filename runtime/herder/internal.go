@@ -40,7 +40,7 @@ func (h *Herder) sessionKey() ([]byte, error) {
 	}
 	secret, err := base64.StdEncoding.DecodeString(k.Key)
 	if err != nil {
-		return nil, &runtime.UnavailableError{Msg: "The session key in the config topic cannot be read; the leader makes a new one within the hour"}
+		return nil, &runtime.UnavailableError{Msg: "The session key in the config topic cannot be read; the leader makes a new one after inter.worker.key.ttl.ms"}
 	}
 	return secret, nil
 }

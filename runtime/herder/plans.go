@@ -55,6 +55,16 @@ func (h *Herder) storePlan(ctx context.Context, planned *store.Connector, tasks 
 }
 
 func (h *Herder) tryPlan(ctx context.Context, planned *store.Connector, tasks []map[string]string) error {
+	err := h.writePlan(ctx, planned, tasks)
+	// Others write here while the leader, which may be slow, is asked.
+	if leader := (*runtime.ForwardError)(nil); errors.As(err, &leader) {
+		return h.handPlan(ctx, leader.URL, planned, tasks)
+	}
+	return err
+}
+
+// writePlan stores a plan as the leader, or says who that is.
+func (h *Herder) writePlan(ctx context.Context, planned *store.Connector, tasks []map[string]string) error {
 	release, err := h.lockConfigs(ctx)
 	if err != nil {
 		return err
@@ -69,11 +79,7 @@ func (h *Herder) tryPlan(ctx context.Context, planned *store.Connector, tasks []
 	if same {
 		return nil
 	}
-	err = h.mustLead(ctx)
-	if leader := (*runtime.ForwardError)(nil); errors.As(err, &leader) {
-		return h.handPlan(ctx, leader.URL, planned, tasks)
-	}
-	if err != nil {
+	if err := h.mustLead(ctx); err != nil {
 		return err
 	}
 	return h.configs.PutTasks(ctx, c.Name, tasks)
