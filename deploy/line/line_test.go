@@ -153,6 +153,17 @@ func TestALine(t *testing.T) {
 			t.Errorf("the server heard %q", got)
 		}
 	})
+	t.Run("makes no connection under which it broke", func(t *testing.T) {
+		addr, _ := echo(t)
+		var l *Line
+		l = Over(t, func(ctx context.Context, network, addr string) (net.Conn, error) {
+			defer l.Break()
+			return (&net.Dialer{}).DialContext(ctx, network, addr)
+		}, tcpPair)
+		if _, err := l.Dial(context.Background(), "tcp", addr); err == nil {
+			t.Error("a connection is made")
+		}
+	})
 	t.Run("resets, and refuses while it is broken", func(t *testing.T) {
 		addr, _ := echo(t)
 		l := New(t)

@@ -89,7 +89,8 @@ func (p *Partition) failed(end int64) error {
 	return nil
 }
 
-// WaitDurable blocks until everything below end is durable. Errors: ctx's, and AfterDurable's.
+// WaitDurable blocks until everything below end is durable. It may run the sync itself, which ctx does not end, and call back others who wait
+// for it. Errors: ctx's, and AfterDurable's.
 func (p *Partition) WaitDurable(ctx context.Context, end int64) error {
 	if p.HighWatermark() >= end {
 		return nil
