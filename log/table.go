@@ -177,10 +177,18 @@ func (t *Table) ReadToEnd(ctx context.Context) error {
 	return t.readTo(ctx, t.adm.ListCommittedOffsets)
 }
 
+// openWarning is how long open transactions are waited for without a word.
+const openWarning = 30 * time.Second
+
 // ReadPastOpen is ReadToEnd for who must miss nothing that was committed before the call. It waits for
 // transactions to end that are open, those of the dead, too: until somebody takes their ids over, or they
 // time out.
 func (t *Table) ReadPastOpen(ctx context.Context) error {
+	long := time.AfterFunc(openWarning, func() {
+		t.log.lg.Warn("an internal topic is not read to its end yet: transactions that are open there are waited for (kafka-transactions find-hanging looks for those that nobody ends)",
+			"topic", t.topic, "waited", openWarning)
+	})
+	defer long.Stop()
 	return t.readTo(ctx, t.adm.ListEndOffsets)
 }
 
