@@ -72,10 +72,10 @@ func keepCredentials(worker, theirs map[string]string) *config.Error {
 	for _, name := range []string{oauthClient.Name, oauthSecret.Name, saslJaas.Name} {
 		delete(worker, name)
 	}
-	_, id := theirs[oauthClient.Name]
-	_, secret := theirs[oauthSecret.Name]
-	_, jaas := theirs[saslJaas.Name]
-	if id && secret || jaas || server == "" || strings.HasPrefix(server, fileURL) {
+	login, _ := signin.ParseJaas(theirs[saslJaas.Name]) // what is wrong with it is told where it is used
+	id := theirs[oauthClient.Name] != "" || login.Options["clientId"] != ""
+	secret := theirs[oauthSecret.Name] != "" || login.Options["clientSecret"] != ""
+	if id && secret || server == "" || strings.HasPrefix(server, fileURL) {
 		return nil
 	}
 	return &config.Error{Key: oauthURL.Name, Value: server,

@@ -62,7 +62,7 @@ func TestIdentitiesOfClients(t *testing.T) {
 		{"a connector's server of tokens, with half of the worker's credentials", tokens, map[string]string{"producer.override.sasl.oauthbearer.token.endpoint.url": "https://other/token",
 			"producer.override.sasl.oauthbearer.client.credentials.client.id": "o"}, "", "producer.override.sasl.oauthbearer.token.endpoint.url", "not for another server"},
 		{"a connector's server of tokens, with a login that has none", tokens, map[string]string{"producer.override.sasl.oauthbearer.token.endpoint.url": "https://other/token",
-			"producer.override.sasl.jaas.config": oauthModule}, "", "sasl.oauthbearer.client.credentials.client.id", "an id and a secret"},
+			"producer.override.sasl.jaas.config": oauthModule}, "", "producer.override.sasl.oauthbearer.token.endpoint.url", "not for another server"},
 		{"a mechanism that does not fit the worker's login", nil, map[string]string{"producer.override.sasl.mechanism": "SCRAM-SHA-512"}, "", "sasl.jaas.config", "needs ScramLoginModule"},
 		{"Kerberos", nil, map[string]string{"producer.override.sasl.mechanism": "GSSAPI"}, "", "producer.override.sasl.mechanism", "no Kerberos"},
 		{"another cluster", nil, map[string]string{"producer.override.bootstrap.servers": "other:9092"}, "", "producer.override.bootstrap.servers", "cluster of its own"},
