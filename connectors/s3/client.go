@@ -24,14 +24,17 @@ import (
 // maxBackoff bounds the pause between two attempts.
 const maxBackoff = 20 * time.Second
 
-// standstill is how long a connection may stand still that is waited for, be it in the middle of an answer.
+// standstill is how long a new client's connections may stand still that are waited for, be it in the middle of an answer.
 var standstill = 2 * time.Minute
 
 // movingConn is a connection that breaks when nothing goes either way for too long. The client of HTTP has no such limit for the rest of an answer.
-type movingConn struct{ net.Conn }
+type movingConn struct {
+	net.Conn
+	still time.Duration
+}
 
 func (c *movingConn) Read(p []byte) (int, error) {
-	if err := c.SetReadDeadline(time.Now().Add(standstill)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(c.still)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Read(p)
@@ -39,7 +42,7 @@ func (c *movingConn) Read(p []byte) (int, error) {
 
 // Write moves the limit of a Read that waits beside it for the answer, too.
 func (c *movingConn) Write(p []byte) (int, error) {
-	if err := c.SetDeadline(time.Now().Add(standstill)); err != nil {
+	if err := c.SetDeadline(time.Now().Add(c.still)); err != nil {
 		return 0, err
 	}
 	return c.Conn.Write(p)
@@ -47,15 +50,16 @@ func (c *movingConn) Write(p []byte) (int, error) {
 
 // newClient makes a client of the settings. Credentials are looked for when they are first needed.
 func newClient(ctx context.Context, cc connectors.Context, v config.Values) (*s3.Client, error) {
+	still := standstill
 	transport := awshttp.NewBuildableClient().WithTransportOptions(func(t *http.Transport) {
 		t.DialContext = func(ctx context.Context, network, address string) (net.Conn, error) {
 			c, err := (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext(ctx, network, address)
 			if err != nil {
 				return nil, err
 			}
-			return &movingConn{c}, nil
+			return &movingConn{c, still}, nil
 		}
-		t.ResponseHeaderTimeout = standstill
+		t.ResponseHeaderTimeout = still
 		t.MaxIdleConnsPerHost = 16
 		if text := proxyURL.Get(v); text != "" {
 			u, err := url.Parse(text)

@@ -57,7 +57,7 @@ func TestFaultsOfTheServer(t *testing.T) {
 		at    func(r *http.Request) bool
 		fails fails
 		want  *connectors.Reason
-		still time.Duration // in stead of standstill
+		still time.Duration // instead of standstill
 	}{
 		{"it is too busy for an object", isPut, answer(503, errorBody("SlowDown")), &unavailable, 0},
 		{"it is too busy for a part", isPart, answer(503, errorBody("SlowDown")), &unavailable, 0},
@@ -67,7 +67,9 @@ func TestFaultsOfTheServer(t *testing.T) {
 		{"an upload is not completed, and the answer is 200", isComplete, answer(200, errorBody("InternalError")), &unavailable, 0},
 		{"an upload is not completed, and the answer is 200 without a word", isComplete, answer(200, ""), &unreachable, 0},
 		{"a proxy answers that all is well", isPut, answer(200, "<html>please log in"), &unreachable, 0},
+		{"a proxy answers that all is well with a part", isPart, answer(200, "<html>please log in"), &unreachable, 0},
 		{"a proxy answers in its stead", isBegin, answer(200, "<html>please log in"), &unreachable, 0},
+		{"a proxy answers without a word", isBegin, answer(200, ""), &unreachable, 0},
 		{"the answer to a completed upload breaks off", isComplete, half(false), &unreachable, 0},
 		{"the answer to a completed upload stands still", isComplete, half(true), &unreachable, 2 * time.Second},
 		{"the answer to a begun upload breaks off", isBegin, half(false), &unreachable, 0},

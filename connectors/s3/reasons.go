@@ -44,8 +44,9 @@ var (
 
 var reasons = append([]*connectors.Reason{&unreachable, &unavailable, &full, &unauthorized, &noBucket, &noCredentials, &foreign, &refused}, warehouse.Reasons...)
 
-// errNoETag is what is wrong with an answer to a request that made an object: each of S3's has it, so that nothing is there for certain.
-var errNoETag = errors.New("there is no ETag in it")
+// errSaysNothing is what is wrong with an answer that lacks the ETag of what was sent, or the id of the upload that was begun. Each of S3's has
+// it, so that nothing is there for certain.
+var errSaysNothing = errors.New("it does not name what was made")
 
 // failure is the Failure of a request that did not succeed.
 func failure(doing string, err error) error {
@@ -89,7 +90,7 @@ func failure(doing string, err error) error {
 		return fail(&refused, fmt.Sprintf("%d %s", status, said))
 	case status >= 500:
 		return fail(&unavailable, fmt.Sprintf("answer %d", status))
-	case errors.As(err, &half) || errors.Is(err, errNoETag):
+	case errors.As(err, &half) || errors.Is(err, errSaysNothing):
 		return fail(&unreachable, fmt.Sprintf("the answer breaks off or is none of S3's: %v", cause(err)))
 	case errors.As(err, &dial) || errors.Is(err, context.DeadlineExceeded) || status == 0 && isTransport(err):
 		return connectors.Failed(&unreachable, nil, fmt.Sprintf("%s: %v", doing, cause(err)), "")

@@ -203,7 +203,7 @@ func (t *target) put(ctx context.Context, f *warehouse.File, cond *string) error
 		ChecksumAlgorithm: types.ChecksumAlgorithmCrc32, Metadata: t.metadata(f), Tagging: t.tagging(f), IfNoneMatch: cond, ACL: t.acl, StorageClass: t.class,
 		ServerSideEncryption: t.sse, SSEKMSKeyId: t.kms, SSECustomerAlgorithm: t.customer.algorithm, SSECustomerKey: t.customer.key, SSECustomerKeyMD5: t.customer.md5})
 	if err == nil && aws.ToString(done.ETag) == "" {
-		err = errNoETag
+		err = errSaysNothing
 	}
 	return err
 }
@@ -217,6 +217,9 @@ func (t *target) parts(ctx context.Context, f *warehouse.File, cond *string, pla
 	up, err := t.cl.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: t.bucket, Key: &f.Name, ChecksumAlgorithm: types.ChecksumAlgorithmCrc32,
 		Metadata: t.metadata(f), Tagging: t.tagging(f), ACL: t.acl, StorageClass: t.class, ServerSideEncryption: t.sse, SSEKMSKeyId: t.kms,
 		SSECustomerAlgorithm: t.customer.algorithm, SSECustomerKey: t.customer.key, SSECustomerKeyMD5: t.customer.md5})
+	if err == nil && aws.ToString(up.UploadId) == "" {
+		err = errSaysNothing
+	}
 	if err != nil {
 		if statusOf(err) < 300 { // it may have begun, and nobody knows its id
 			t.sweep(ctx, f.Name, []string{path.Base(f.Name)})
@@ -241,6 +244,9 @@ func (t *target) parts(ctx context.Context, f *warehouse.File, cond *string, pla
 		if err != nil {
 			return err
 		}
+		if aws.ToString(part.ETag) == "" {
+			return errSaysNothing
+		}
 		sent[i] = types.CompletedPart{PartNumber: number, ETag: part.ETag, ChecksumCRC32: part.ChecksumCRC32}
 		moving()
 		return nil
@@ -252,7 +258,7 @@ func (t *target) parts(ctx context.Context, f *warehouse.File, cond *string, pla
 		MultipartUpload:      &types.CompletedMultipartUpload{Parts: sent},
 		SSECustomerAlgorithm: t.customer.algorithm, SSECustomerKey: t.customer.key, SSECustomerKeyMD5: t.customer.md5})
 	if err == nil && aws.ToString(done.ETag) == "" {
-		err = errNoETag
+		err = errSaysNothing
 	}
 	return err
 }
