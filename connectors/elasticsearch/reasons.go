@@ -8,8 +8,8 @@ var (
 		Doc:    "No node of the server answers, or the connection breaks before the answer.",
 		Remedy: "start the server, or correct connection.url; the task goes on by itself"}
 	unavailable = connectors.Reason{Code: "es.unavailable", Retry: connectors.RetryHelps,
-		Doc:    "The server answers that it is too busy or not ready (429, 503, rejected execution, a read-only index while a disk is full).",
-		Remedy: "look at the cluster's health and disks; a smaller batch.size or max.in.flight.requests takes load away. The task goes on by itself"}
+		Doc:    "The server answers that it is too busy or not ready (429, 503, rejected execution), or that the index or the whole cluster is blocked for writes, as while a disk is full.",
+		Remedy: "look at the cluster's health and disks; a smaller batch.size or max.in.flight.requests takes load away; a block that somebody has set (index.blocks.*, cluster.blocks.*) has to be lifted. The task goes on by itself"}
 	unauthorized = connectors.Reason{Code: "es.unauthorized",
 		Doc:    "The server refuses the login, or the user may not do what the sink needs.",
 		Remedy: "correct connection.username and connection.password, and grant create_index, index, delete and view_index_metadata on the indices"}
