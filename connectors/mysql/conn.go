@@ -261,7 +261,7 @@ func (ss *session) dump(ctx context.Context, file string, pos int64, set *gtidSe
 	uuid := quoteText(formatUUID([16]byte(id)))
 	set1 := fmt.Sprintf("SET @master_binlog_checksum = @@global.binlog_checksum, @source_binlog_checksum = @@global.binlog_checksum, @master_heartbeat_period = %[1]d, @source_heartbeat_period = %[1]d, @slave_uuid = %[2]s, @replica_uuid = %[2]s", period.Nanoseconds(), uuid)
 	if ss.sv.mariadb {
-		set1 += ", @mariadb_slave_capability = 4"
+		set1 += ", @mariadb_slave_capability = 4, net_write_timeout = 3600" // seconds: nothing is read while a transaction is read ahead
 		if set != nil {
 			set1 += ", @slave_connect_state = " + quoteText(set.String()) + ", @slave_gtid_strict_mode = 1"
 		}

@@ -375,7 +375,7 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 			if r.gtid.flags&mariaStandalone == 0 {
 				err = r.begin(ctx, h, start, 0, r.gtid.flags&mariaPreparedXA == 0)
 				if r.gtid.flags&mariaPreparedXA != 0 {
-					r.open = &openXA{id: xid, at: preparedXA{r.file, start}}
+					r.opensXA(xid, start)
 				}
 			}
 		}
@@ -446,6 +446,9 @@ func (r *reader) resumesHere() bool { return r.resume.gtid == "" || r.resume.gti
 
 // begin takes the beginning of a transaction. tell: its metadata tells of it.
 func (r *reader) begin(ctx context.Context, h header, start int64, thread uint32, tell bool) error {
+	if err := r.abandon(ctx); err != nil {
+		return err
+	}
 	if err := r.room(ctx, 0); err != nil { // before the position moves on
 		return err
 	}
@@ -632,8 +635,8 @@ func (r *reader) query1(ctx context.Context, h header, q *queryEvent, start int6
 	if verb, id, ok := xaStatement(q.sql); ok {
 		return r.xa(ctx, h, verb, id, start, q.thread)
 	}
-	if r.savepoint(q.sql) {
-		return nil
+	if verb, name, ok := savepointOf(q.sql); ok {
+		return r.savepoint(ctx, verb, name)
 	}
 	return r.ddl(ctx, h, q, start)
 }

@@ -161,7 +161,7 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 	} else {
 		r.block.fields[srcQuery] = r.query
 	}
-	for i := 0; len(e.rows.b) > 0; i++ {
+	for i := 0; len(e.rows.b) > 0 && !r.leaves(); i++ {
 		size := len(e.rows.b)
 		if err := r.row(ctx, mp.rows, &e, i, start); err != nil {
 			return err
@@ -200,7 +200,6 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, start 
 			return err
 		}
 		if r.leaves() { // that is known only now
-			r.taken(i)
 			return nil
 		}
 		e.rows = begin

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sort"
 	"strings"
 
 	"millrace/connectors/cdc"
@@ -17,15 +18,17 @@ import (
 // beginning of a transaction tells that. So what was made of an open transaction is held back and cut where it was undone;
 // one that is too large for that is read ahead to its end, through a connection of its own.
 
-// heldBytes bounds what is held back of an open transaction, beside the batch in the making.
-const heldBytes = 4 << 20
+const (
+	heldBytes = 4 << 20 // bounds what is held back of an open transaction, beside the batch in the making
+	heldMarks = 1000    // bounds the savepoints that are remembered: some clients set one before each statement
+)
 
 // undo is what is known of the open transaction's undone rows.
 type undo struct {
 	held   []heldBatch // full batches whose fate is open, in their order
 	marks  []undoMark  // its beginning, then the savepoints that are set
-	known  bool        // the transaction was read ahead:
-	undone []eventSpan // these events of it were undone
+	known  bool        // nothing of it is open any more:
+	undone []eventSpan // these events of it were undone; in order, and none within another
 }
 
 // A heldBatch is a batch that is not in the queue yet, and the position behind it.
@@ -48,7 +51,7 @@ type eventSpan struct{ from, to int64 }
 
 // holds reports whether what was made of the open transaction must not go yet.
 func (r *reader) holds() bool {
-	return r.inTx && r.sv.mariadb && !r.undo.known && !r.replaying && r.open == nil
+	return r.inTx && r.sv.mariadb && !r.undo.known
 }
 
 // mark notes a place that the transaction may go back to.
@@ -61,20 +64,23 @@ func (r *reader) mark(name string) {
 	r.undo.marks = append(r.undo.marks, m)
 }
 
-// savepoint follows a statement about savepoints within a transaction; false: it is about something else.
-func (r *reader) savepoint(sql []byte) bool {
-	verb, name, ok := savepointOf(sql)
-	if !ok {
-		return false
-	}
+// savepoint follows a statement about savepoints within a transaction.
+func (r *reader) savepoint(ctx context.Context, verb, name string) error {
 	u := &r.undo
+	if verb == setSavepoint {
+		if len(u.marks) > heldMarks {
+			return r.know(ctx)
+		}
+		r.mark(name)
+		return nil
+	}
 	at := len(u.marks) - 1
 	for at > 0 && !strings.EqualFold(u.marks[at].name, name) {
 		at--
 	}
 	switch {
-	case verb == setSavepoint:
-		r.mark(name)
+	case r.open != nil:
+		r.open.at.Undone = r.open.at.Undone || verb == backToSavepoint && r.sv.mariadb
 	case at <= 0: // it was read ahead, or is of no interest
 		if verb == backToSavepoint && !u.known {
 			r.t.lg.Warn("a transaction in the log goes back to a savepoint, which this server does not log of rows that were undone: they are sent", "at", placeText(r.file, r.at))
@@ -85,7 +91,7 @@ func (r *reader) savepoint(sql []byte) bool {
 	default:
 		u.marks = u.marks[:at]
 	}
-	return true
+	return nil
 }
 
 const (
@@ -118,6 +124,7 @@ func (r *reader) cut(m undoMark) {
 		clear(u.held[m.held+1:])
 		u.held = u.held[:m.held+1]
 	}
+	r.pos.rowsDone = m.pos.rowsDone // of rows that were undone none counts, whether they are left out or cut
 	if r.events.Tx != nil {
 		r.events.Tx.Resume(m.pos.tx)
 	}
@@ -135,6 +142,16 @@ func (r *reader) rolledBack(start int64) {
 	}
 }
 
+// abandon takes back a transaction that has no end in the log: its server died while it wrote it.
+func (r *reader) abandon(ctx context.Context) error {
+	if !r.inTx || len(r.undo.marks) == 0 {
+		return nil
+	}
+	r.cut(r.undo.marks[0])
+	r.inTx = false
+	return r.release(ctx) // what is of the transactions before it
+}
+
 // hold keeps a full batch of the open transaction, or reads the transaction ahead where that is too much.
 func (r *reader) hold(ctx context.Context, h heldBatch) error {
 	u := &r.undo
@@ -146,7 +163,13 @@ func (r *reader) hold(ctx context.Context, h heldBatch) error {
 	if size <= heldBytes {
 		return nil
 	}
-	spans, err := r.ahead(ctx)
+	return r.know(ctx)
+}
+
+// know reads the open transaction ahead, takes back what is undone of it, and lets the rest go.
+func (r *reader) know(ctx context.Context) error {
+	u := &r.undo
+	spans, err := r.ahead(ctx, r.pos.file, r.pos.pos)
 	if err != nil {
 		return err
 	}
@@ -179,19 +202,18 @@ func (r *reader) leaves() bool {
 	return undone
 }
 
-// undoneFrom is where the outermost span begins that an event lies in.
+// undoneFrom is where the span begins that an event lies in.
 func undoneFrom(spans []eventSpan, event int64) (from int64, undone bool) {
-	for _, s := range spans {
-		if event >= s.from && event < s.to && (!undone || s.from < from) {
-			from, undone = s.from, true
-		}
+	behind := sort.Search(len(spans), func(i int) bool { return spans[i].from > event })
+	if behind == 0 || event >= spans[behind-1].to {
+		return 0, false
 	}
-	return from, undone
+	return spans[behind-1].from, true
 }
 
-// ahead reads the open transaction to its end and returns which of its events are undone.
-func (r *reader) ahead(ctx context.Context) ([]eventSpan, error) {
-	x, err := r.reread(ctx, r.pos.file, r.pos.pos)
+// ahead reads the transaction that begins there to its end and returns which of its events are undone.
+func (r *reader) ahead(ctx context.Context, file string, pos int64) ([]eventSpan, error) {
+	x, err := r.reread(ctx, file, pos)
 	if err != nil {
 		return nil, err
 	}
@@ -202,7 +224,7 @@ func (r *reader) ahead(ctx context.Context) ([]eventSpan, error) {
 		return more, r.failed(err, start)
 	})
 	if err == nil && !s.ended {
-		err = r.broken(fmt.Errorf("the transaction that begins at %s has no end", placeText(r.pos.file, r.pos.pos)))
+		err = r.broken(fmt.Errorf("the transaction that begins at %s has no end", placeText(file, pos)))
 	}
 	return s.undone, err
 }
@@ -239,7 +261,8 @@ func (s *spanner) event(h header, body []byte) (more bool, err error) {
 		case bytes.EqualFold(q.sql, []byte("COMMIT")):
 			s.ended = true
 		case bytes.EqualFold(q.sql, []byte("ROLLBACK")):
-			s.ended, s.undone = true, []eventSpan{{0, math.MaxInt64}}
+			s.ended = true
+			s.undo(0, math.MaxInt64)
 		}
 	}
 	s.events++
@@ -247,18 +270,28 @@ func (s *spanner) event(h header, body []byte) (more bool, err error) {
 }
 
 func (s *spanner) savepoint(verb, name string) {
+	if verb == setSavepoint {
+		s.saved = append(s.saved, savedEvent{name, s.events})
+		return
+	}
 	at := len(s.saved) - 1
 	for at >= 0 && !strings.EqualFold(s.saved[at].name, name) {
 		at--
 	}
 	switch {
-	case verb == setSavepoint:
-		s.saved = append(s.saved, savedEvent{name, s.events})
 	case at < 0:
 	case verb == backToSavepoint:
-		s.undone = append(s.undone, eventSpan{s.saved[at].event, s.events})
+		s.undo(s.saved[at].event, s.events)
 		s.saved = s.saved[:at+1]
 	default:
 		s.saved = s.saved[:at]
 	}
+}
+
+// undo notes a span. Going back ends the savepoints set since: the spans before it lie within it or end before it begins.
+func (s *spanner) undo(from, to int64) {
+	for n := len(s.undone); n > 0 && s.undone[n-1].from >= from; n-- {
+		s.undone = s.undone[:n-1]
+	}
+	s.undone = append(s.undone, eventSpan{from, to})
 }

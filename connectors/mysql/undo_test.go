@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"millrace/connectors/cdc"
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
 	"millrace/deploy/trial"
@@ -111,6 +112,10 @@ func TestUndoneRowsOfAnySize(t *testing.T) {
 			insert(large)
 		}
 	}
+	small := func(n int) { // many rows to an event of the log, and so ends of batches within events
+		d.exec(fmt.Sprintf("INSERT INTO i SELECT seq, REPEAT('x', 200) FROM seq_%d_to_%d", id+1, id+n))
+		id += n
+	}
 	back := func(to string) {
 		m++ // so that what is undone is logged
 		d.exec(fmt.Sprintf("INSERT INTO m VALUES (%d)", m), "ROLLBACK TO "+to)
@@ -133,6 +138,22 @@ func TestUndoneRowsOfAnySize(t *testing.T) {
 	back("b")
 	back("a")
 	insert(large)
+	d.exec("COMMIT", "BEGIN")
+	small(10)
+	d.exec("SAVEPOINT a")
+	small(10_000)
+	back("a")
+	small(10)
+	d.exec("COMMIT", "BEGIN")
+	for n := range 2 * heldMarks { // more than are remembered, of which one is gone back to
+		d.exec(fmt.Sprintf("SAVEPOINT s%d", n))
+		if n%500 == 0 {
+			insert(10)
+		}
+	}
+	back(fmt.Sprintf("s%d", heldMarks+heldMarks/2))
+	back(fmt.Sprintf("s%d", heldMarks/2+1))
+	insert(10)
 	d.exec("COMMIT")
 	for range trial.Effort(8) {
 		size := []int{10, large}[rnd.IntN(2)]
@@ -200,5 +221,109 @@ func TestUndoneRowsOfAnySize(t *testing.T) {
 	}
 	if within == 0 || undone < 3 {
 		t.Errorf("%d positions within transactions, %d rollbacks", within, undone)
+	}
+}
+
+// TestSpansOfUndoneEvents: savepoints by chance, beside a stack of what would be left.
+func TestSpansOfUndoneEvents(t *testing.T) {
+	for _, seed := range trial.Seeds(200) {
+		rnd := rand.New(rand.NewPCG(seed, 5))
+		s := spanner{events: 1}
+		type point struct {
+			name string
+			left int
+		}
+		var rows, left []int64
+		var points []point
+		for range 100 {
+			name := fmt.Sprintf("`s%d`", rnd.IntN(8))
+			switch verb := rnd.IntN(5); verb {
+			case 0:
+				s.savepoint(setSavepoint, name)
+				points = append(slices.DeleteFunc(points, func(p point) bool { return p.name == name }), point{name, len(left)})
+			case 1, 2:
+				at := slices.IndexFunc(points, func(p point) bool { return p.name == name })
+				if at < 0 {
+					continue // the server refuses it
+				}
+				if verb == 2 {
+					points = points[:at] // which is not logged
+					continue
+				}
+				s.savepoint(backToSavepoint, strings.ToUpper(name))
+				left, points = left[:points[at].left], points[:at+1]
+			default:
+				rows, left = append(rows, s.events), append(left, s.events)
+			}
+			s.events++
+		}
+		for _, e := range rows {
+			if _, undone := undoneFrom(s.undone, e); undone == slices.Contains(left, e) {
+				t.Fatalf("seed %d: undone %t: event %d of %v, of which are left %v", seed, undone, e, s.undone, left)
+			}
+		}
+		for i, span := range s.undone {
+			if i > 0 && span.from < s.undone[i-1].to {
+				t.Fatalf("seed %d: %v", seed, s.undone)
+			}
+		}
+	}
+}
+
+// TestATransactionWithoutAnEnd: what a server wrote before it died is not sent, and what stands before it in the same batch is.
+func TestATransactionWithoutAnEnd(t *testing.T) {
+	s := &settings{}
+	queue := cdc.NewQueue(100, 0)
+	r := &reader{t: &task{s: s}, sv: server{mariadb: true}, queue: queue, build: cdc.NewBuilder(10), block: newSourceBlock(s)}
+	step := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.build.Add(schema.Record{Topic: "of the transaction before"})
+	step(r.begin(t.Context(), header{}, 100, 0, false))
+	for _, topic := range []string{"of one without an end", "likewise"} {
+		r.build.Add(schema.Record{Topic: topic})
+		step(r.flush(t.Context()))
+	}
+	r.build.Add(schema.Record{Topic: "likewise"})
+	if n := queue.Use().Records; n != 0 {
+		t.Fatalf("%d records are sent before the transaction's end", n)
+	}
+	step(r.begin(t.Context(), header{}, 900, 0, false))
+	if n := queue.Use().Records; n != 1 || r.build.Len() != 0 || len(r.undo.held) != 0 {
+		t.Errorf("%d records are sent, %d wait, want those of the transaction before", n, r.build.Len())
+	}
+}
+
+// TestUndoneRowsOfADistributedTransaction: they are not sent either, and for rows that were decided on before nothing is read
+// ahead of the commit, however large the last one is: behind it the log has nothing yet.
+func TestUndoneRowsOfADistributedTransaction(t *testing.T) {
+	d := databaseOn(t, peers.MariaDB(t))
+	d.exec("CREATE TABLE i (id INT PRIMARY KEY, filler LONGTEXT)", "CREATE TABLE m (id INT PRIMARY KEY) ENGINE=MyISAM", "CREATE TABLE marker (id INT PRIMARY KEY)")
+	conf, store := d.config("provide.transaction.metadata", "true"), &connectortest.OffsetStore{}
+	id, large := "'"+d.name+"'", fmt.Sprintf("REPEAT('x', %d)", heldBytes+1)
+	r := d.start(conf, store)
+	streaming(r)
+	d.exec("XA START "+id, "INSERT INTO i VALUES (1, 'x')", "SAVEPOINT a", "INSERT INTO i VALUES (2, 'x')", "INSERT INTO m VALUES (2)", "ROLLBACK TO a", "INSERT INTO i VALUES (3, "+large+")",
+		"XA END "+id, "XA PREPARE "+id)
+	other := &database{TB: t, server: d.server, name: d.name, conn: d.server.Connect(t, d.name)}
+	other.exec("INSERT INTO marker VALUES (1)")
+	d.marked(r, 1)
+	r.Stop()
+	r = d.start(conf, store)
+	d.exec("XA COMMIT " + id)
+	r.WaitFor("the transaction's end", func() bool {
+		told := on(r.Records(), "p.transaction")
+		return len(on(r.Records(), "p."+d.name+".i")) > 0 && told[len(told)-1].Value.Get("status").Str() == "END"
+	})
+	r.Stop()
+	var got []int64
+	for _, rec := range on(r.Records(), "p."+d.name+".i") {
+		got = append(got, rec.Key.Get("id").Int())
+	}
+	if !slices.Equal(got, []int64{1, 3}) {
+		t.Errorf("rows %d came, want 1 and 3", got)
 	}
 }

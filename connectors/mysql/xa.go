@@ -23,8 +23,9 @@ import (
 
 // A preparedXA is where the rows of a prepared transaction stand.
 type preparedXA struct {
-	File string `json:"file"`
-	Pos  int64  `json:"pos"`
+	File   string `json:"file"`
+	Pos    int64  `json:"pos"`
+	Undone bool   `json:"undone,omitempty"` // there may be undone rows among them
 }
 
 // openXA is the group of rows of a transaction that is being prepared.
@@ -54,7 +55,7 @@ func (r *reader) xa(ctx context.Context, h header, verb, id string, start int64,
 		if err := r.begin(ctx, h, start, thread, false); err != nil {
 			return err
 		}
-		r.open = &openXA{id: id, at: preparedXA{r.file, r.pos.pos}}
+		r.opensXA(id, r.pos.pos)
 	case "END":
 	case "PREPARE":
 		return r.prepared(ctx, h, false)
@@ -66,6 +67,12 @@ func (r *reader) xa(ctx context.Context, h header, verb, id string, start int64,
 		return r.failed(fmt.Errorf("the unknown statement XA %s at %s", verb, placeText(r.file, start)), start)
 	}
 	return nil
+}
+
+// opensXA begins the group of a transaction that is prepared.
+func (r *reader) opensXA(id string, start int64) {
+	r.open = &openXA{id: id, at: preparedXA{File: r.file, Pos: start}}
+	r.undo.known = true // its rows are left alone here
 }
 
 // beginsXA reports whether an event begins the group of a transaction that is prepared,
@@ -125,6 +132,7 @@ func (r *reader) decided(ctx context.Context, h header, id string, start int64, 
 			}
 		}
 		r.pos.events = 1
+		r.undo.known = true // the rows stand elsewhere
 		at, known := r.pos.prepared[id]
 		err := errNoXA
 		if known {
@@ -152,6 +160,13 @@ var errNoXA = fmt.Errorf("no such distributed transaction stands there")
 
 // replay reads the rows of a prepared transaction again and sends them.
 func (r *reader) replay(ctx context.Context, id string, at preparedXA) error {
+	var undone []eventSpan
+	if at.Undone {
+		var err error
+		if undone, err = r.ahead(ctx, at.File, at.Pos); err != nil {
+			return err
+		}
+	}
 	x, err := r.reread(ctx, at.File, at.Pos)
 	if err != nil {
 		return err
@@ -165,8 +180,12 @@ func (r *reader) replay(ctx context.Context, id string, at preparedXA) error {
 	defer func() {
 		r.tables, r.block.fields[srcFile], r.query, r.replaying = tables, file, query, false
 	}()
-	begun := false
+	begun, count := false, spanner{}
 	return x.each(ctx, func(h header, body []byte, start int64) (bool, error) {
+		event := count.events
+		if _, err := count.event(h, body); err != nil {
+			return false, r.failed(err, start)
+		}
 		if of, ok, err := beginsXA(h, body); err != nil {
 			return false, r.failed(err, start)
 		} else if ok {
@@ -182,6 +201,9 @@ func (r *reader) replay(ctx context.Context, id string, at preparedXA) error {
 			evMariaWritePacked1, evMariaUpdatePacked1, evMariaDelPacked1, evMariaWritePacked, evMariaUpdatePacked, evMariaDeletePacked:
 			if !begun {
 				return false, errNoXA
+			}
+			if _, leaves := undoneFrom(undone, event); leaves {
+				return true, nil
 			}
 			return true, r.event(ctx, h, body, start, false)
 		case evXID:
@@ -225,7 +247,7 @@ func (r *reader) find(ctx context.Context, id string, before int64) (preparedXA,
 				return false, r.failed(err, start)
 			}
 			if ok && of == id {
-				found = preparedXA{x.file, start}
+				found = preparedXA{x.file, start, r.sv.mariadb}
 			}
 			return true, nil
 		})
