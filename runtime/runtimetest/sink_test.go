@@ -134,8 +134,8 @@ func TestSkippedRecordsAreCommittedOver(t *testing.T) {
 	makeTopic(t, l, "n", 1)
 	sink := NewSink()
 	h := Worker(t, l, Plugins(t, sink.Plugin("Memory")))
-	bad := &kgo.Record{Topic: "n", Value: []byte("not json")}
-	produce(t, l, append(texts("n", 0, 0, 2), bad, bad)...)
+	bad := func() *kgo.Record { return &kgo.Record{Topic: "n", Value: []byte("not json")} } // of each its own: the client writes into them
+	produce(t, l, append(texts("n", 0, 0, 2), bad(), bad())...)
 	Create(t, h, "m", "connector.class", "Memory", "topics", "n", "errors.tolerance", "all")
 	Until(t, "the commit", func() bool { return committed(t, h, "m", "n", 0) == 4 })
 	if got := sink.Values(); !slices.Equal(got, []string{"0", "1"}) {
