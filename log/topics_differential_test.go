@@ -189,6 +189,23 @@ func (s *script) alter(what string, version int16, topic, name string, op kmsg.I
 	}}})
 }
 
+// configured waits until a topic is described with a configuration: Kafka's controller answers a change before its brokers know of it.
+func (s *script) configured(topic, name, value string) {
+	s.t.Helper()
+	within(s.t, time.Minute, fmt.Sprintf("%s has %s=%s", topic, name, value), func() bool {
+		req := kmsg.NewPtrDescribeConfigsRequest()
+		r := kmsg.NewDescribeConfigsRequestResource()
+		r.ResourceType, r.ResourceName, r.ConfigNames = kmsg.ConfigResourceTypeTopic, topic+s.run, []string{name}
+		req.Resources = append(req.Resources, r)
+		resp, err := req.RequestWith(s.t.Context(), s.at("", req.Key(), 4))
+		if err != nil || len(resp.Resources) != 1 || len(resp.Resources[0].Configs) != 1 {
+			return false
+		}
+		is := resp.Resources[0].Configs[0].Value
+		return is != nil && *is == value
+	})
+}
+
 func (s *script) deleteTo(what string, topic string, partition int32, offset int64) {
 	s.t.Helper()
 	s.say("delete records "+what, 2, &kmsg.DeleteRecordsRequest{TimeoutMillis: 30_000, Topics: []kmsg.DeleteRecordsRequestTopic{{
@@ -337,6 +354,7 @@ func topicScript(t *testing.T, addr string) []string {
 	for _, v := range []int16{0, 1} {
 		s.alter(fmt.Sprint("retention, version ", v), v, "t", "retention.ms", set, text("5000"))
 		s.alter(fmt.Sprint("append to the policy, version ", v), v, "t", "cleanup.policy", add, text("compact"))
+		s.configured("t", "cleanup.policy", "delete,compact")
 		s.configs(fmt.Sprint("after changes, version ", v), 4, "t", "retention.ms", "cleanup.policy")
 		s.alter(fmt.Sprint("subtract from the policy, version ", v), v, "t", "cleanup.policy", sub, text("delete"))
 		s.configs(fmt.Sprint("after more changes, version ", v), 4, "t", "cleanup.policy")
