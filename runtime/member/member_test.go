@@ -31,3 +31,14 @@ func TestCountedIsASessionFromTheLastQuestion(t *testing.T) {
 		})
 	}
 }
+
+// worker-log/1: a clock that jumps neither ends a session nor prolongs one. Its end is kept with a reading of the clock that does not
+// jump, and times that both have one are compared by that alone.
+func TestASessionDoesNotFollowAClockThatJumps(t *testing.T) {
+	m := New(Config{Session: time.Hour})
+	m.heard(time.Now())
+	until := *m.until.Load()
+	if until == until.Round(0) {
+		t.Error("the session's end has no reading of the monotonic clock")
+	}
+}
