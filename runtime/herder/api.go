@@ -322,7 +322,7 @@ const rebalanceWait = 5 * time.Second
 // rebalanced waits until no rebalance is under way. Where it takes long, as when a member is gone, that is a conflict.
 func (h *Herder) rebalanced(ctx context.Context) error {
 	taken := make(chan struct{})
-	if err := h.do(ctx, func() {
+	if err := h.peek(ctx, func() {
 		if h.joining {
 			h.whenTaken = append(h.whenTaken, func() { close(taken) })
 		} else {

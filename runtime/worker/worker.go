@@ -462,12 +462,7 @@ func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, in
 	if err := wrong(errs); err != nil {
 		return err
 	}
-	l, done, err := w.logAs(ctx, runtime.Producer, overrides, cc.Log)
-	if err != nil {
-		return err
-	}
-	defer done()
-	made, done, err := w.adminLog(ctx, spec.Connector, cc.Log)
+	l, made, done, err := w.logsOf(ctx, runtime.Producer, overrides, spec.Connector, cc.Log)
 	if err != nil {
 		return err
 	}
@@ -613,13 +608,23 @@ func within(ctx context.Context, open func(context.Context) (*log.Log, error), w
 	return nil, cmp.Or(ctx.Err(), err)
 }
 
-// adminLog is the log as a connector makes topics in it and looks at them.
-func (w *Worker) adminLog(ctx context.Context, connector map[string]string, lg *slog.Logger) (l *log.Log, done func(), err error) {
-	overrides, errs := w.cfg.Worker.ClientOverrides(runtime.Admin, connector)
-	if err := wrong(errs); err != nil {
-		return nil, nil, err
+// logsOf are the log as a task's producer or consumer reaches it, and as its connector makes topics in it and looks at them. done is called
+// at the end of both.
+func (w *Worker) logsOf(ctx context.Context, kind runtime.ClientKind, o runtime.ClientConfig, connector map[string]string, lg *slog.Logger) (l, made *log.Log, done func(), err error) {
+	l, end, err := w.logAs(ctx, kind, o, lg)
+	if err != nil {
+		return nil, nil, nil, err
 	}
-	return w.logAs(ctx, runtime.Admin, overrides, lg)
+	admin, errs := w.cfg.Worker.ClientOverrides(runtime.Admin, connector)
+	endMade := func() {}
+	if err = wrong(errs); err == nil {
+		made, endMade, err = w.logAs(ctx, runtime.Admin, admin, lg)
+	}
+	if err != nil {
+		end()
+		return nil, nil, nil, err
+	}
+	return l, made, func() { endMade(); end() }, nil
 }
 
 func (w *Worker) producer(l *log.Log, id string, o runtime.ClientConfig, limit func(string) int32, m *Meter, more ...kgo.Opt) (*kgo.Client, error) {
@@ -673,12 +678,7 @@ func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info
 	tol.Clean = spec.secrets.Error
 	tol.DeadLetterTopic = settings.DeadLetterTopic.Get(v)
 	tol.DeadLetterReplication, tol.DeadLetterContext = settings.DeadLetterReplication.Get(v), settings.DeadLetterContext.Get(v)
-	l, done, err := w.logAs(ctx, runtime.Consumer, overrides, cc.Log)
-	if err != nil {
-		return err
-	}
-	defer done()
-	made, done, err := w.adminLog(ctx, spec.Connector, cc.Log)
+	l, made, done, err := w.logsOf(ctx, runtime.Consumer, overrides, spec.Connector, cc.Log)
 	if err != nil {
 		return err
 	}
