@@ -184,10 +184,7 @@ func (h *Herder) putConfig(ctx context.Context, name string, conf map[string]str
 
 // Delete removes a connector. Its offsets stay, as in Connect.
 func (h *Herder) Delete(ctx context.Context, name string) error {
-	if err := h.mustLead(ctx); err != nil {
-		return err
-	}
-	release, err := h.lockConfigs(ctx)
+	release, err := h.lockAsLeader(ctx)
 	if err != nil {
 		return err
 	}

@@ -109,10 +109,7 @@ func (h *Herder) PutTasks(ctx context.Context, name string, version int64, tasks
 	if err := h.Verify(body, s); err != nil {
 		return err
 	}
-	if err := h.mustLead(ctx); err != nil {
-		return err
-	}
-	release, err := h.lockConfigs(ctx)
+	release, err := h.lockAsLeader(ctx)
 	if err != nil {
 		return err
 	}

@@ -258,6 +258,14 @@ func (h *Herder) planTasks(s *connSlot, c *store.Connector) {
 	}()
 }
 
+// lockAsLeader is lockConfigs for what only the leader may do.
+func (h *Herder) lockAsLeader(ctx context.Context) (release func(), err error) {
+	if err := h.mustLead(ctx); err != nil {
+		return nil, err
+	}
+	return h.lockConfigs(ctx)
+}
+
 // lockConfigs makes the caller the one who writes configurations.
 func (h *Herder) lockConfigs(ctx context.Context) (release func(), err error) {
 	select {
