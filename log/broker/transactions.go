@@ -168,7 +168,7 @@ func (s *Server) holdTxn(c *call, d *produced) (w txnWrite, err error) {
 		w.refused = kerr.InvalidTxnState // the first batch of a partition says what the others are
 		return w, nil
 	}
-	h, code, err := s.opt.Txns.Hold(w.p, c.h.Version >= 12, parts, &d.kicks)
+	h, code, err := s.opt.Txns.Hold(w.p, c.h.Version >= 12, parts)
 	switch {
 	case err != nil:
 		return w, err

@@ -200,12 +200,14 @@ func (c *Coordinator) lock(id string) *slot {
 }
 
 // write makes next the state of a slot, whose mutex is held. When the log refuses the record nothing has changed.
-func (c *Coordinator) write(s *slot, next txn) error { return c.writeLater(s, next, nil) }
+func (c *Coordinator) write(s *slot, next txn) error { return c.writeWith(s, next, false) }
 
-// writeLater is write with its sync put off until the kicks start, where there are any.
-func (c *Coordinator) writeLater(s *slot, next txn, k *store.Kicks) error {
+// writeApart is write; the sync is left to the next decision where the record can be done without.
+func (c *Coordinator) writeApart(s *slot, next txn) error { return c.writeWith(s, next, s.t.apart()) }
+
+func (c *Coordinator) writeWith(s *slot, next txn, lazy bool) error {
 	r := batch.Record{Timestamp: next.updated, Key: stateKey(next.id), Value: stateValue(&next)}
-	a, err := c.log.Append([]batch.View{batch.Build(batch.Options{}, r)}, store.AppendOpts{Origin: store.FromCoordinator, Kicks: k})
+	a, err := c.log.Append([]batch.View{batch.Build(batch.Options{}, r)}, store.AppendOpts{Origin: store.FromCoordinator, Lazy: lazy})
 	if err != nil {
 		c.lg.Warn("transaction could not be recorded", "transactionalId", next.id, "state", next.state.String(), "error", err)
 		return fmt.Errorf("record transaction of %q: %w", next.id, err)

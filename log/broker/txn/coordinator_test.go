@@ -131,7 +131,7 @@ func TestWritesHoldTheTransaction(t *testing.T) {
 	c := r.open()
 	i := r.init("x", -1, -1, false)
 	p := Producer{"x", i.ProducerID, 0}
-	h, code, err := c.Hold(p, true, []Partition{{"a", 0}, {"a", 1}}, nil)
+	h, code, err := c.Hold(p, true, []Partition{{"a", 0}, {"a", 1}})
 	if code != 0 || err != nil || !h.Has(Partition{"a", 1}) || h.Has(Partition{"b", 0}) {
 		t.Fatal(code, err)
 	}
@@ -155,7 +155,7 @@ func TestWritesHoldTheTransaction(t *testing.T) {
 	if got := r.log("a", 0); got != fmt.Sprintf("%d/0 +%d/1", p.ID, p.ID) {
 		t.Errorf("a-0 is %s", got)
 	}
-	if _, code, _ := c.Hold(p, true, []Partition{{"a", 0}}, nil); code != kerr.ProducerFenced.Code {
+	if _, code, _ := c.Hold(p, true, []Partition{{"a", 0}}); code != kerr.ProducerFenced.Code {
 		t.Errorf("a write after the end: %d", code)
 	}
 }
@@ -177,7 +177,7 @@ func TestManyAtATime(t *testing.T) {
 				}
 				p := Producer{id, i.ProducerID, i.ProducerEpoch}
 				for part := range int32(2) {
-					h, code, err := c.Hold(p, true, []Partition{{"a", part}}, nil)
+					h, code, err := c.Hold(p, true, []Partition{{"a", part}})
 					if err != nil || code != 0 && code != kerr.ProducerFenced.Code && code != kerr.ConcurrentTransactions.Code {
 						t.Errorf("hold: %d, %v", code, err)
 						return
@@ -358,5 +358,94 @@ func TestWhatAReaderSawStays(t *testing.T) {
 	}
 	if lost == 0 {
 		t.Error("no marker was lost")
+	}
+}
+
+// TestATransactionNeedsNoRecordOfItsOwn loses the power after a write was acknowledged, and with it what the state's log was not synced
+// for: that the transaction before is complete, and that another has begun. Its producer goes on with it.
+func TestATransactionNeedsNoRecordOfItsOwn(t *testing.T) {
+	lost := 0
+	for n := range 16 {
+		commit, seed := n%2 == 0, uint64(n/2)
+		t.Run(fmt.Sprintf("commit %v, seed %d", commit, seed), func(t *testing.T) {
+			r := newRigOn(t, vfs.NewCrashable())
+			r.open()
+			id := r.init("x", -1, -1, false)
+			p := Producer{"x", id.ProducerID, id.ProducerEpoch}
+			if code := r.write(p, "a", 0); code != 0 {
+				t.Fatal(kerr.ErrorForCode(code))
+			}
+			p.Epoch = r.end(p, true, 5).ProducerEpoch
+			decided := r.st.Get(Topic, 0).HighWatermark()
+			for _, part := range []int32{0, 1} {
+				if code := r.write(p, "a", part); code != 0 {
+					t.Fatal(kerr.ErrorForCode(code))
+				}
+			}
+			if got := r.st.Get(Topic, 0).HighWatermark(); got != decided {
+				t.Errorf("writing made the state's log durable from %d to %d", decided, got)
+			}
+			r.fs.Inject(func(vfs.Op, string) *vfs.Fault { return &vfs.Fault{Err: vfs.ErrDead} })
+			after := r.fs.Crash(seed)
+			r.close()
+
+			r.fs = after
+			r.openStore()
+			if r.st.Get(Topic, 0).End() == decided {
+				lost++
+			}
+			r.open()
+			if got, want := r.show("x"), fmt.Sprintf("Ongoing %d/%d a-0 a-1", p.ID, p.Epoch); got != want {
+				t.Fatalf("after the start it is %s, want %s", got, want)
+			}
+			if code := r.write(p, "b", 0); code != 0 {
+				t.Fatal(kerr.ErrorForCode(code))
+			}
+			if resp := r.end(p, commit, 5); resp.ErrorCode != 0 {
+				t.Fatal(kerr.ErrorForCode(resp.ErrorCode))
+			}
+			sign := map[bool]string{true: "+", false: "-"}[commit]
+			second := fmt.Sprintf("%[1]d/%[2]d %[3]s%[1]d/%[4]d", p.ID, p.Epoch, sign, p.Epoch+1)
+			for part, want := range map[Partition]string{{"a", 0}: fmt.Sprintf("%[1]d/%[2]d +%[1]d/%[3]d ", p.ID, p.Epoch-1, p.Epoch) + second, {"a", 1}: second, {"b", 0}: second} {
+				if got := r.log(part.Topic, part.Partition); got != want {
+					t.Errorf("%s-%d is %s, want %s", part.Topic, part.Partition, got, want)
+				}
+			}
+		})
+	}
+	if lost == 0 {
+		t.Error("no record was lost")
+	}
+}
+
+// TestATransactionOfTheSameEpochWaitsForItsRecord: where a client mixes the flows, a start that finds nothing but the decision about the
+// transaction before would take what came after for a part of it.
+func TestATransactionOfTheSameEpochWaitsForItsRecord(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	id := r.init("x", -1, -1, false)
+	p := Producer{"x", id.ProducerID, id.ProducerEpoch}
+	a := []Partition{{"a", 0}}
+	for _, step := range []struct {
+		name    string
+		version int16 // in which the transaction before was ended
+		waits   bool
+	}{{"after the older flow", 4, true}, {"after the newer flow", 5, false}} {
+		if code := r.write(p, "a", 0); code != 0 {
+			t.Fatal(step.name, kerr.ErrorForCode(code))
+		}
+		if resp := r.end(p, true, step.version); resp.ErrorCode != 0 {
+			t.Fatal(step.name, kerr.ErrorForCode(resp.ErrorCode))
+		} else if step.version >= 5 {
+			p.Epoch = resp.ProducerEpoch
+		}
+		h, code, err := c.Hold(p, true, a)
+		if err != nil || code != 0 {
+			t.Fatal(step.name, kerr.ErrorForCode(code), err)
+		}
+		h.Release()
+		if waits := h.End == r.st.Get(Topic, 0).End(); waits != step.waits || !waits && h.End != 0 {
+			t.Errorf("%s a write waits for %d of the state's log", step.name, h.End)
+		}
 	}
 }

@@ -2,6 +2,7 @@ package txn
 
 import (
 	"fmt"
+	goruntime "runtime"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -160,7 +161,7 @@ func (c *Coordinator) settle(s *slot) error {
 		return nil
 	}
 	// Not waited for: until it is durable a start finds the decision, and markers that are there.
-	if err := c.write(s, s.t.complete(c.nowMs())); err != nil {
+	if err := c.writeApart(s, s.t.complete(c.nowMs())); err != nil {
 		return unknown(err) // the scan tries again
 	}
 	return nil
@@ -237,6 +238,8 @@ func (c *Coordinator) append(p Partition, part *store.Partition, marker batch.Vi
 
 // wait returns when all that was written is durable. Errors: the outcome is unknown.
 func (m *marks) wait() error {
+	// Readers were woken by the markers. A sync keeps the processor until the runtime notices, which is longer than they need.
+	goruntime.Gosched()
 	m.kicks.Start()
 	for _, w := range m.written {
 		err := w.p.WaitDurable(m.c.ctx, w.end)

@@ -197,7 +197,7 @@ func (r *rig) end(p Producer, commit bool, version int16) *kmsg.EndTxnResponse {
 // write appends data in a transaction of the newer flow, as the broker does.
 func (r *rig) write(p Producer, topic string, n int32) int16 {
 	r.t.Helper()
-	h, code, err := r.c.Hold(p, true, []Partition{{topic, n}}, nil)
+	h, code, err := r.c.Hold(p, true, []Partition{{topic, n}})
 	if err != nil {
 		r.t.Fatal(err)
 	}

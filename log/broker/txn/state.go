@@ -91,6 +91,10 @@ func (t *txn) check(p Producer) int16 {
 	return 0
 }
 
+// apart says that no record of what comes next is needed to tell it from the transaction before: its epoch is another one, so that a
+// start finds in the partitions what belongs to it.
+func (t *txn) apart() bool { return t.version >= 2 || t.state == empty }
+
 // add begins a transaction, or goes on with it, with further partitions.
 func (t txn) add(parts []Partition, now int64) txn {
 	if t.state != ongoing {

@@ -5,8 +5,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
-
-	"millrace/log/internal/store"
 )
 
 // AddPartitionsToTxn, versions 0 to 5: 2 brought PRODUCER_FENCED instead of INVALID_PRODUCER_EPOCH, 3 flexible encoding, 4 several
@@ -19,7 +17,7 @@ type held struct{ s *slot }
 // Hold is a transaction that cannot end before Release.
 type Hold struct {
 	held
-	End int64 // of the state's log: what must be durable before the write is acknowledged
+	End int64 // of the state's log: what must be durable before the write is acknowledged; 0 where nothing must
 }
 
 // Has reports whether a partition belongs to the transaction.
@@ -29,9 +27,8 @@ func (h held) Has(p Partition) bool { return h.s.t.has(p) }
 func (h held) Release() { h.s.mu.Unlock() }
 
 // Hold checks that a producer may write in its transaction. With add the partitions become part of it; without, the caller asks Has for
-// each. Code 0 means that the transaction is held, and that the caller must call Release soon, without having waited for anything. Where
-// there are kicks, they have to be started whatever comes back.
-func (c *Coordinator) Hold(p Producer, add bool, parts []Partition, k *store.Kicks) (h Hold, code int16, err error) {
+// each. Code 0 means that the transaction is held, and that the caller must call Release soon, without having waited for anything.
+func (c *Coordinator) Hold(p Producer, add bool, parts []Partition) (h Hold, code int16, err error) {
 	s := c.lock(p.TransactionalID)
 	if s == nil {
 		return h, kerr.InvalidProducerIDMapping.Code, nil
@@ -45,14 +42,18 @@ func (c *Coordinator) Hold(p Producer, add bool, parts []Partition, k *store.Kic
 			code = kerr.ConcurrentTransactions.Code
 		}
 	case s.t.state != ongoing || !s.t.hasAll(parts):
-		err = c.writeLater(s, s.t.add(parts, c.nowMs()), k)
+		err = c.writeApart(s, s.t.add(parts, c.nowMs()))
 		code, err = codeOf(err), unknown(err)
 	}
 	if code != 0 {
 		s.mu.Unlock()
 		return h, code, err
 	}
-	return Hold{held{s}, s.end}, 0, nil
+	h = Hold{held: held{s}}
+	if !s.t.apart() {
+		h.End = s.end
+	}
+	return h, 0, nil
 }
 
 // add makes partitions part of a transaction. What it wrote ends at end.
@@ -208,7 +209,7 @@ func (c *Coordinator) TxnOffsetCommit(req *kmsg.TxnOffsetCommitRequest, commit f
 		return kerr.InvalidRequest.Code, nil
 	}
 	part := c.offsetsPart()
-	h, code, err := c.Hold(Producer{req.TransactionalID, req.ProducerID, req.ProducerEpoch}, req.Version >= 5, part, nil)
+	h, code, err := c.Hold(Producer{req.TransactionalID, req.ProducerID, req.ProducerEpoch}, req.Version >= 5, part)
 	switch {
 	case code == kerr.ProducerFenced.Code:
 		return kerr.InvalidProducerEpoch.Code, nil

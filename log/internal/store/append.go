@@ -22,6 +22,7 @@ const (
 type AppendOpts struct {
 	Origin Origin
 	Kicks  *Kicks // put the sync off until these start; nil: it begins at once
+	Lazy   bool   // leave the sync to the next write, to whoever waits for it, or to Maintain
 	// Decided says of a marker that what it says is durable elsewhere: where the marker is lost, it comes again before anything else is
 	// written for its producer. What it ends is then shown at once, and not when the marker is durable.
 	Decided bool
@@ -60,7 +61,11 @@ func (p *Partition) Append(batches []batch.View, o AppendOpts) (Appended, error)
 	a, err := p.appendLocked(batches, o, cfg, total, now)
 	if err == nil && !a.Duplicate {
 		if p.awaitsSync() {
-			p.kickLater(o.Kicks)
+			if o.Lazy {
+				p.lazy.Store(true)
+			} else {
+				p.kickLater(o.Kicks)
+			}
 			if o.Decided {
 				p.settle()
 			}

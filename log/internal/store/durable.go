@@ -70,6 +70,7 @@ func (p *Partition) AfterDurable(end int64, done func(error)) {
 	copy(w.waits[i+1:], w.waits[i:])
 	w.waits[i] = durableWait{end, done}
 	w.mu.Unlock()
+	p.hurry()
 }
 
 // failed is why end will never become durable, nil if it may.
@@ -95,6 +96,7 @@ func (p *Partition) WaitDurable(ctx context.Context, end int64) error {
 	if p.HighWatermark() >= end {
 		return nil
 	}
+	p.hurry()
 	p.s.syncer.serve(p)
 	if p.HighWatermark() >= end {
 		return nil

@@ -58,6 +58,50 @@ func TestMuchToWriteStartsTheKicks(t *testing.T) {
 	wait(t, p, a.End) // nobody has called Start
 }
 
+// TestALazyWriteWaits has the sync of what was written lazily begin with what comes first of all that makes it due.
+func TestALazyWriteWaits(t *testing.T) {
+	for name, due := range map[string]func(t *testing.T, s *Store, p *Partition, end int64){
+		"somebody waits": func(t *testing.T, _ *Store, p *Partition, end int64) { wait(t, p, end) },
+		"somebody is to be called back": func(t *testing.T, _ *Store, p *Partition, end int64) {
+			c := make(chan error, 1)
+			p.AfterDurable(end, func(err error) { c <- err })
+			select {
+			case err := <-c:
+				if err != nil {
+					t.Fatal(err)
+				}
+			case <-time.After(time.Minute):
+				t.Fatal("not called")
+			}
+		},
+		"more is written": func(t *testing.T, _ *Store, p *Partition, _ int64) { appendOne(t, p, plain(1, "w")) },
+		"the partition is maintained": func(t *testing.T, s *Store, _ *Partition, _ int64) {
+			if err := s.Maintain(); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, vfs.NewMem(), quiet())
+			p := create(t, s, "t", DefaultConfig())
+			appendDurable(t, p, plain(1, "u"))
+			a, err := p.Append([]batch.View{plain(1, "v")}, AppendOpts{Lazy: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := queued(s); n > 0 || p.HighWatermark() >= a.End {
+				t.Errorf("%d partitions are queued, %d is durable", n, p.HighWatermark())
+			}
+			due(t, s, p, a.End)
+			for deadline := time.Now().Add(time.Minute); p.HighWatermark() < a.End; time.Sleep(time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatal("it is still not durable")
+				}
+			}
+		})
+	}
+}
+
 // TestADeletedPartitionIsNotedBefore has a worker that has made a partition durable and not noted it yet while the partition is deleted
 // and made anew: an old mark in the new one's file would make recovery call what is not there damaged.
 func TestADeletedPartitionIsNotedBefore(t *testing.T) {

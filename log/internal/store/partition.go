@@ -33,6 +33,7 @@ type Partition struct {
 	gone     atomic.Bool
 	recovery atomic.Int64 // everything below is durable and indexed: the recovery point
 	unsynced atomic.Int64 // bytes that were written and not synced yet
+	lazy     atomic.Bool  // there may be some that no sync was asked for; set under mu
 	traffic  Traffic
 
 	mu       sync.Mutex // append, roll, delete; guards what follows. Never held over a sync

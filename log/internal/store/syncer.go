@@ -152,6 +152,18 @@ func (p *Partition) kickLater(k *Kicks) {
 	}
 }
 
+// hurry asks for the sync of what was written lazily: somebody waits for it.
+func (p *Partition) hurry() {
+	if !p.lazy.Load() {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lazy.Swap(false) && p.usable() == nil {
+		p.kick()
+	}
+}
+
 // Kicks put off the syncs of partitions that are written to one after the other, for one request: a write waits for a
 // sync of another file whose inode lies in the same block (ext4), and all of them would wait, in turn, for each other's syncs. Start must be called, whatever happened
 // to the request: others may have written to those partitions by then, and wait for the same sync. The zero value is ready.
@@ -193,6 +205,7 @@ func (p *Partition) runSync() (due bool) {
 	p.sync = syncRunning
 	segs, jobs, newFiles := p.dirty, p.sealing, p.newFiles
 	p.dirty, p.sealing, p.newFiles = nil, nil, false
+	p.lazy.Store(false)
 	for _, s := range segs {
 		s.dirty = false
 	}
