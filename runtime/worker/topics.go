@@ -160,6 +160,8 @@ func (p *givenOrKeyTopic) Partition(r *kgo.Record, n int) int {
 	switch {
 	case r.Partition >= 0:
 		return int(r.Partition)
+	case n == 1:
+		return 0
 	case r.Key != nil:
 		return byKeyAlone.Partition(r, n)
 	}
