@@ -252,8 +252,8 @@ func percentile(all []time.Duration, p float64) time.Duration {
 
 func us(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d)/float64(time.Millisecond)) }
 
-// logSync compares one record at a time with the least server that could acknowledge it, and one to each of a hundred partitions at once
-// with bare syncs of files on that disk.
+// logSync compares one record at a time with the least server that could acknowledge it, asked by the same client, and one to each of a
+// hundred partitions at once with bare syncs of files on that disk. A client with goroutines and batches adds its own time to the former.
 func (b *bench) logSync(ctx context.Context) (err error) {
 	m, err := b.millrace(ctx, filepath.Join(b.dir, "logsync"))
 	if err != nil {
@@ -309,17 +309,22 @@ func (b *bench) logSync(ctx context.Context) (err error) {
 	if _, err := at100(2); err != nil {
 		return err
 	}
+	ask := produceOne("one", value)
 	var one, least, wide []float64
 	for i := range b.pairs {
 		bare, err := b.bareSyncs(rounds, 1, 200)
 		if err != nil {
 			return err
 		}
-		floor, err := b.echoes(ctx, rounds)
+		floor, err := b.echoes(ctx, ask, rounds)
 		if err != nil {
 			return err
 		}
-		ours, err := sync1(rounds)
+		ours, err := produces(m.Kafka, ask, rounds)
+		if err != nil {
+			return err
+		}
+		client, err := sync1(rounds)
 		if err != nil {
 			return err
 		}
@@ -331,7 +336,7 @@ func (b *bench) logSync(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		b.print("  round %d: one record at a time p50 %s, p99 %s, a server that only syncs %s, %s, bare fdatasync %s, %s; 100 partitions at once p99 %s, 100 files %s; load %s", i+1, us(percentile(ours, 0.5)), us(percentile(ours, 0.99)),
+		b.print("  round %d: one record at a time p50 %s, p99 %s (by franz-go %s, %s), a server that only syncs %s, %s, bare fdatasync %s, %s; 100 partitions at once p99 %s, 100 files %s; load %s", i+1, us(percentile(ours, 0.5)), us(percentile(ours, 0.99)), us(percentile(client, 0.5)), us(percentile(client, 0.99)),
 			us(percentile(floor, 0.5)), us(percentile(floor, 0.99)), us(percentile(bare, 0.5)), us(percentile(bare, 0.99)), us(percentile(ours100, 0.99)), us(percentile(bare100, 0.99)), load())
 		one = append(one, float64(percentile(ours, 0.5))/float64(percentile(floor, 0.5)))
 		least = append(least, float64(percentile(floor, 0.5))/float64(percentile(bare, 0.5)))

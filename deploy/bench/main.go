@@ -71,8 +71,8 @@ func main() {
 		}
 		return
 	}
-	if len(os.Args) == 3 && os.Args[1] == echoCommand {
-		if err := echo(os.Args[2]); err != nil {
+	if len(os.Args) == 4 && os.Args[1] == echoCommand {
+		if err := echo(os.Args[2], os.Args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, "bench:", err)
 			os.Exit(1)
 		}
