@@ -263,8 +263,13 @@ func (r *reader) flush(ctx context.Context) error {
 	if len(records) > 0 {
 		b.Describe = func(i int) string { return describe(records, i) }
 	}
-	r.queued, r.movedAt, r.flushAt = r.pos, time.Now(), time.Time{}
-	return r.queue.Put(ctx, b, bytes, r.alive(), r.report)
+	r.movedAt, r.flushAt = time.Now(), time.Time{}
+	// A connection that breaks while there is no room takes the batch with it: the next one reads it again.
+	if err := r.queue.Put(ctx, b, bytes, r.alive(), r.report); err != nil {
+		return err
+	}
+	r.queued = r.pos
+	return nil
 }
 
 // alive is how often the server must hear from us: well within its patience.
