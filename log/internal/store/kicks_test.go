@@ -102,6 +102,32 @@ func TestALazyWriteWaits(t *testing.T) {
 	}
 }
 
+// An internal topic is synced whatever the mode: what was written to it lazily is not left lying where nothing else is ever synced.
+func TestALazyWriteIsMaintainedWithoutFsync(t *testing.T) {
+	o := quiet()
+	o.Fsync = FsyncNever
+	s := open(t, vfs.NewMem(), o)
+	internal := DefaultConfig()
+	internal.Internal = true
+	p, data := create(t, s, "i", internal), create(t, s, "t", DefaultConfig())
+	a, err := p.Append([]batch.View{plain(1, "v")}, AppendOpts{Lazy: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendOne(t, data, plain(1, "v"))
+	if err := s.Maintain(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); p.Durable() < a.End; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("it is still not durable")
+		}
+	}
+	if data.Durable() > 0 {
+		t.Error("the topic of a client was synced")
+	}
+}
+
 // TestADeletedPartitionIsNotedBefore has a worker that has made a partition durable and not noted it yet while the partition is deleted
 // and made anew: an old mark in the new one's file would make recovery call what is not there damaged.
 func TestADeletedPartitionIsNotedBefore(t *testing.T) {

@@ -214,7 +214,10 @@ func (m *model) recs(n int, value string, stamp int64) []batch.Record {
 // append writes a batch and takes it into the model.
 func (m *model) append(mp *modelPartition, v batch.View, o AppendOpts) (Appended, error) {
 	p := m.s.Get(mp.tp.Topic, mp.tp.Partition)
-	if m.rng.IntN(2) == 0 {
+	switch m.rng.IntN(4) {
+	case 0:
+		o.Lazy = true
+	case 1:
 		o.Kicks = &m.kicks
 	}
 	a, err := p.Append([]batch.View{v}, o)
@@ -233,6 +236,9 @@ func (m *model) append(mp *modelPartition, v batch.View, o AppendOpts) (Appended
 	}
 	mk, isMarker, _ := v.Marker()
 	mp.log = append(mp.log, modelBatch{view: slices.Clone(v), marker: isMarker, commit: mk.Commit, decided: o.Decided, txn: v.Transactional()})
+	if o.Lazy && m.rng.IntN(2) == 0 {
+		return a, nil // nobody waits
+	}
 	p.AfterDurable(a.End, func(err error) {
 		if err == nil {
 			if m.o.Fsync == FsyncGroup || mp.cfg.Internal {

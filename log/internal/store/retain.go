@@ -181,7 +181,7 @@ func (s *Store) Maintain() error {
 		}
 		p.mu.Lock()
 		p.prod.expire(now.Add(-s.o.ProducerExpiry).UnixMilli())
-		if (len(p.sealing) > 0 || s.o.Fsync != FsyncNever && len(p.dirty) > 0) && p.usable() == nil {
+		if (len(p.sealing) > 0 || len(p.dirty) > 0 && (s.o.Fsync == FsyncInterval || p.awaitsSync())) && p.usable() == nil {
 			p.kick()
 		}
 		p.mu.Unlock()
