@@ -24,10 +24,11 @@ import (
 	"millrace/log/internal/vfs"
 )
 
-// The model test runs producers with transactions in both flows against a log whose process dies at any call of the file system, whose
-// machine loses power, or whose disk is full, and compares what a read_committed consumer and the groups see with what was answered:
-// all of a transaction or none of it, its offsets with it, each record once. Producers over the in-memory connection belong to the
-// process: nothing of theirs is open after a start. Those over TCP go on where they were, and send again what was not answered.
+// The model test runs producers with transactions in both flows, and one that mixes them, against a log whose process dies at any call
+// of the file system, whose machine loses power, or whose disk is full, and compares what a read_committed consumer and the groups see
+// with what was answered: all of a transaction or none of it, its offsets with it, each record once. Producers over the in-memory
+// connection belong to the process: nothing of theirs is open after a start. Those over TCP go on where they were, and send again what
+// was not answered.
 
 type outcome int
 
@@ -50,6 +51,7 @@ type modelTxn struct {
 type modelProducer struct {
 	id       string
 	newer    bool // the newer flow
+	mixed    bool // now this, now that
 	pid      int64
 	epoch    int16
 	ready    bool
@@ -60,6 +62,7 @@ type modelProducer struct {
 	// The last end that was answered: it may be repeated.
 	last       prod
 	lastCommit bool
+	lastNewer  bool
 	repeatable bool
 	// Over TCP: what was sent and not answered, to be sent again; and whether that ends the transaction, with a commit.
 	again  func()
@@ -444,7 +447,7 @@ func (m *txnModel) sendEnd(p *modelProducer, x *modelTxn, commit bool) {
 		x.outcome = isAborted
 	}
 	m.kinds["ended, "+x.outcome.String()]++
-	p.last, p.lastCommit, p.repeatable, p.added = was, commit, true, map[string]bool{}
+	p.last, p.lastCommit, p.lastNewer, p.repeatable, p.added = was, commit, p.newer, true, map[string]bool{}
 	if p.newer {
 		if resp.ProducerID != p.pid || resp.ProducerEpoch != p.epoch+1 {
 			m.fatalf("%s: end: %+v", p.id, resp)
@@ -463,13 +466,13 @@ func (m *txnModel) repeat(p *modelProducer) {
 		return
 	}
 	for _, commit := range []bool{p.lastCommit, !p.lastCommit} {
-		resp, ok := ask[*kmsg.EndTxnResponse](m, p.newer, &kmsg.EndTxnRequest{TransactionalID: p.id, ProducerID: p.last.pid, ProducerEpoch: p.last.epoch, Commit: commit})
+		resp, ok := ask[*kmsg.EndTxnResponse](m, p.lastNewer, &kmsg.EndTxnRequest{TransactionalID: p.id, ProducerID: p.last.pid, ProducerEpoch: p.last.epoch, Commit: commit})
 		m.logf("%s: end again, commit %v: %s", p.id, commit, brief(resp, ok))
 		switch {
 		case !ok:
 			m.lost(p, nil)
 			return
-		case commit == p.lastCommit && resp.ErrorCode != 0, commit != p.lastCommit && resp.ErrorCode != kerr.InvalidTxnState.Code, commit == p.lastCommit && p.newer && resp.ProducerEpoch != p.epoch:
+		case commit == p.lastCommit && resp.ErrorCode != 0, commit != p.lastCommit && resp.ErrorCode != kerr.InvalidTxnState.Code, commit == p.lastCommit && p.lastNewer && resp.ProducerEpoch != p.epoch:
 			if resp.ErrorCode != kerr.ConcurrentTransactions.Code {
 				m.fatalf("%s: end again, commit %v after %v: %+v", p.id, commit, p.lastCommit, resp)
 			}
@@ -505,6 +508,9 @@ func (m *txnModel) zombie(p *modelProducer) {
 
 func (m *txnModel) step() {
 	p := m.producers[m.rng.IntN(len(m.producers))]
+	if p.mixed && p.again == nil {
+		p.newer = m.rng.IntN(2) == 0
+	}
 	r := m.rng.IntN(100)
 	switch {
 	case !p.ready:
@@ -702,8 +708,8 @@ func (m *txnModel) read(topic string, part int32, open bool) (values []string) {
 
 func runTxnModel(t *testing.T, seed uint64, kinds map[string]int) {
 	m := &txnModel{t: t, seed: seed, tcp: seed%2 == 1, rng: rand.New(rand.NewPCG(seed, 2)), fs: vfs.NewCrashable(), kinds: kinds}
-	for i := range 3 {
-		m.producers = append(m.producers, &modelProducer{id: fmt.Sprint("p", i), newer: i != 1})
+	for i := range 4 {
+		m.producers = append(m.producers, &modelProducer{id: fmt.Sprint("p", i), newer: i != 1, mixed: i == 3})
 	}
 	m.start()
 	m.topics()

@@ -99,7 +99,6 @@ type Server struct {
 	handlers [kmsg.MaxKey + 1]handler
 	stats    stats
 	sessions fetchSessions
-	txnLog   *store.Partition // where Txns keeps its state
 
 	overTCP, inMemory transport
 	auth              *auth.Server
@@ -137,9 +136,6 @@ func New(opt Options) *Server {
 	s.lg, s.st, s.cat = s.opt.Logger, s.opt.Store, s.opt.Catalog
 	for _, t := range []*transport{&s.overTCP, &s.inMemory} {
 		t.requests, t.answers, t.large = wire.NewBudget(s.opt.RequestBudget), wire.NewMemory(s.opt.AnswerBudget), make(chan struct{}, largeRequests)
-	}
-	if t := s.cat.Topic(txn.Topic); t != nil {
-		s.txnLog = t.Partition(0)
 	}
 	s.stop, s.stopNow = context.WithCancel(context.Background())
 	s.life, s.kill = context.WithCancel(context.Background())

@@ -78,15 +78,7 @@ func (s *Server) txnHandlers() map[int16]handler {
 func (s *Server) txnOffsetCommit(c *call) {
 	req := c.req.(*kmsg.TxnOffsetCommitRequest)
 	done := answer[*kmsg.TxnOffsetCommitResponse](c)
-	code, err := s.opt.Txns.TxnOffsetCommit(req, func(end int64) {
-		s.opt.Groups.TxnOffsetCommit(req, func(resp *kmsg.TxnOffsetCommitResponse, err error) {
-			if err != nil {
-				done(resp, err)
-				return
-			}
-			s.txnLog.AfterDurable(end, func(err error) { done(resp, err) })
-		})
-	})
+	code, err := s.opt.Txns.TxnOffsetCommit(req, func() { s.opt.Groups.TxnOffsetCommit(req, done) })
 	switch {
 	case err != nil:
 		c.drop(err)
@@ -174,7 +166,6 @@ func (s *Server) holdTxn(c *call, d *produced) (w txnWrite, err error) {
 		return w, err
 	case code == 0:
 		w.Hold, w.held = h, true
-		d.waits = append(d.waits, durableWait{s.txnLog, h.End})
 	case code == kerr.ProducerFenced.Code:
 		w.refused = &batch.Error{Code: batch.InvalidProducerEpoch, Reason: fmt.Sprintf("transactional id %q: epoch %d of producer %d is not the present one", w.p.TransactionalID, w.p.Epoch, w.p.ID)}
 	case code == kerr.CoordinatorNotAvailable.Code, code == kerr.ConcurrentTransactions.Code && c.h.Version < 12:

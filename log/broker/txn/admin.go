@@ -151,7 +151,7 @@ func (c *Coordinator) mark(m *marks, q *kmsg.WriteTxnMarkersRequestMarker, p Par
 			return kerr.InvalidTxnState.Code, nil
 		}
 		c.lg.Warn("transaction is aborted for an administrator; its producer is fenced", "transactionalId", s.t.id, "producerId", s.t.pid, "producerEpoch", s.t.epoch)
-		if err := c.write(s, s.t.fence(c.nowMs())); err != nil {
+		if err := c.write(s, s.t.fence(c.nowMs()), false); err != nil {
 			s.mu.Unlock()
 			return codeOf(err), unknown(err)
 		}

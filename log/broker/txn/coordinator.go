@@ -108,7 +108,7 @@ type slot struct {
 	t      txn
 	gone   bool          // forgotten: look it up again
 	end    int64         // log end after its last record: what answers wait for
-	asked  int64         // log end after the last record that added partitions before they were written to
+	begun  int64         // log end after the record of a transaction that has the epoch of the one before: it is not written in before that is durable
 	ending chan struct{} // closed when whoever writes the markers is through; nil when nobody does
 	left   []Partition   // of a decided transaction, where a first try could not write the marker; nil: not tried yet
 }
@@ -199,13 +199,9 @@ func (c *Coordinator) lock(id string) *slot {
 	}
 }
 
-// write makes next the state of a slot, whose mutex is held. When the log refuses the record nothing has changed.
-func (c *Coordinator) write(s *slot, next txn) error { return c.writeWith(s, next, false) }
-
-// writeApart is write; the sync is left to the next decision where the record can be done without.
-func (c *Coordinator) writeApart(s *slot, next txn) error { return c.writeWith(s, next, s.t.apart()) }
-
-func (c *Coordinator) writeWith(s *slot, next txn, lazy bool) error {
+// write makes next the state of a slot, whose mutex is held. When the log refuses the record nothing has changed. Of a record that a
+// start can do without (lazy) the sync is left to the next decision.
+func (c *Coordinator) write(s *slot, next txn, lazy bool) error {
 	r := batch.Record{Timestamp: next.updated, Key: stateKey(next.id), Value: stateValue(&next)}
 	a, err := c.log.Append([]batch.View{batch.Build(batch.Options{}, r)}, store.AppendOpts{Origin: store.FromCoordinator, Lazy: lazy})
 	if err != nil {
@@ -216,6 +212,29 @@ func (c *Coordinator) writeWith(s *slot, next txn, lazy bool) error {
 	if !next.preparing() {
 		s.left = nil
 	}
+	return nil
+}
+
+// extend begins a transaction with partitions, or adds them to it.
+func (c *Coordinator) extend(s *slot, parts []Partition) error {
+	apart := s.t.apart()
+	if err := c.write(s, s.t.add(parts, c.nowMs()), apart); err != nil {
+		return err
+	}
+	if !apart {
+		s.begun = s.end
+	}
+	return nil
+}
+
+// completed notes that all markers of a decided transaction are durable. The record may be lost, and there may be no room for it: a
+// start that finds the decision finds the markers as well.
+func (c *Coordinator) completed(s *slot) error {
+	next := s.t.complete(c.nowMs())
+	if err := unknown(c.write(s, next, true)); err != nil {
+		return err
+	}
+	s.t, s.left = next, nil
 	return nil
 }
 

@@ -361,91 +361,148 @@ func TestWhatAReaderSawStays(t *testing.T) {
 	}
 }
 
-// TestATransactionNeedsNoRecordOfItsOwn loses the power after a write was acknowledged, and with it what the state's log was not synced
-// for: that the transaction before is complete, and that another has begun. Its producer goes on with it.
+// TestATransactionNeedsNoRecordOfItsOwn loses the power after writes and an offset were acknowledged, and with it what the state's log
+// was not synced for: that the transaction before is complete, and that another has begun. Whoever would have ended it ends all of it.
 func TestATransactionNeedsNoRecordOfItsOwn(t *testing.T) {
 	lost := 0
-	for n := range 16 {
-		commit, seed := n%2 == 0, uint64(n/2)
-		t.Run(fmt.Sprintf("commit %v, seed %d", commit, seed), func(t *testing.T) {
-			r := newRigOn(t, vfs.NewCrashable())
-			r.open()
-			id := r.init("x", -1, -1, false)
-			p := Producer{"x", id.ProducerID, id.ProducerEpoch}
-			if code := r.write(p, "a", 0); code != 0 {
-				t.Fatal(kerr.ErrorForCode(code))
+	for name, c := range map[string]struct {
+		embedded, commits bool
+		end               func(r *rig, p Producer)
+	}{
+		"its producer goes on with it and commits": {commits: true, end: func(r *rig, p Producer) {
+			r.mustWrite(p, "b", 0)
+			if resp := r.end(p, true, 5); resp.ErrorCode != 0 {
+				r.t.Fatal(kerr.ErrorForCode(resp.ErrorCode))
 			}
-			p.Epoch = r.end(p, true, 5).ProducerEpoch
-			decided := r.st.Get(Topic, 0).HighWatermark()
-			for _, part := range []int32{0, 1} {
-				if code := r.write(p, "a", part); code != 0 {
-					t.Fatal(kerr.ErrorForCode(code))
-				}
+			if got, want := r.log("b", 0), fmt.Sprintf("%d/%d +%d/%d", p.ID, p.Epoch, p.ID, p.Epoch+1); got != want {
+				r.t.Errorf("b-0 is %s, want %s", got, want)
 			}
-			if got := r.st.Get(Topic, 0).HighWatermark(); got != decided {
-				t.Errorf("writing made the state's log durable from %d to %d", decided, got)
+		}},
+		"its producer aborts": {end: func(r *rig, p Producer) {
+			if resp := r.end(p, false, 5); resp.ErrorCode != 0 {
+				r.t.Fatal(kerr.ErrorForCode(resp.ErrorCode))
 			}
-			r.fs.Inject(func(vfs.Op, string) *vfs.Fault { return &vfs.Fault{Err: vfs.ErrDead} })
-			after := r.fs.Crash(seed)
-			r.close()
+		}},
+		"another producer takes its id": {end: func(r *rig, p Producer) {
+			if resp := r.init("x", -1, -1, false); resp.ErrorCode != 0 {
+				r.t.Fatal(kerr.ErrorForCode(resp.ErrorCode))
+			}
+		}},
+		"it takes too long": {end: func(r *rig, p Producer) {
+			r.c.scan(r.c.nowMs() + 61_000)
+			within(r.t, "it is aborted", func() bool { return strings.HasPrefix(r.show("x"), "CompleteAbort") })
+		}},
+		"it belonged to the process that ended": {embedded: true, end: func(*rig, Producer) {}},
+	} {
+		for _, epoch := range []int16{1, lastEpoch - 1, lastEpoch} { // of the first transaction
+			for _, first := range []bool{true, false} { // the power is lost in the first transaction, or in the second
+				for seed := range uint64(3) {
+					t.Run(fmt.Sprintf("%s, epoch %d, first %v, seed %d", name, epoch, first, seed), func(t *testing.T) {
+						r := newRigOn(t, vfs.NewCrashable())
+						r.state(txn{id: "x", state: empty, pid: 5, prevPID: -1, nextPID: -1, epoch: epoch - 1, lastEpoch: -1, timeout: 60_000, start: -1})
+						r.open()
+						id := r.init("x", -1, -1, c.embedded)
+						p := Producer{"x", id.ProducerID, id.ProducerEpoch}
+						before := ""
+						if !first {
+							r.mustWrite(p, "a", 0)
+							before = fmt.Sprintf("%d/%d +%d/%d ", p.ID, p.Epoch, p.ID, p.Epoch+1)
+							resp := r.end(p, true, 5)
+							if p.ID, p.Epoch = resp.ProducerID, resp.ProducerEpoch; resp.ErrorCode != 0 {
+								t.Fatal(kerr.ErrorForCode(resp.ErrorCode))
+							}
+						}
+						known := r.st.Get(Topic, 0).HighWatermark()
+						r.mustWrite(p, "a", 0)
+						r.mustWrite(p, "a", 1)
+						r.commitOffset(p, 7)
+						if got := r.st.Get(Topic, 0).HighWatermark(); got != known {
+							t.Errorf("writing made the state's log durable from %d to %d", known, got)
+						}
+						r.fs.Inject(func(vfs.Op, string) *vfs.Fault { return &vfs.Fault{Err: vfs.ErrDead} })
+						after := r.fs.Crash(seed)
+						r.close()
 
-			r.fs = after
-			r.openStore()
-			if r.st.Get(Topic, 0).End() == decided {
-				lost++
-			}
-			r.open()
-			if got, want := r.show("x"), fmt.Sprintf("Ongoing %d/%d a-0 a-1", p.ID, p.Epoch); got != want {
-				t.Fatalf("after the start it is %s, want %s", got, want)
-			}
-			if code := r.write(p, "b", 0); code != 0 {
-				t.Fatal(kerr.ErrorForCode(code))
-			}
-			if resp := r.end(p, commit, 5); resp.ErrorCode != 0 {
-				t.Fatal(kerr.ErrorForCode(resp.ErrorCode))
-			}
-			sign := map[bool]string{true: "+", false: "-"}[commit]
-			second := fmt.Sprintf("%[1]d/%[2]d %[3]s%[1]d/%[4]d", p.ID, p.Epoch, sign, p.Epoch+1)
-			for part, want := range map[Partition]string{{"a", 0}: fmt.Sprintf("%[1]d/%[2]d +%[1]d/%[3]d ", p.ID, p.Epoch-1, p.Epoch) + second, {"a", 1}: second, {"b", 0}: second} {
-				if got := r.log(part.Topic, part.Partition); got != want {
-					t.Errorf("%s-%d is %s, want %s", part.Topic, part.Partition, got, want)
+						r.fs = after
+						r.openStore()
+						if r.st.Get(Topic, 0).End() == known {
+							lost++
+						}
+						r.open()
+						if got, want := r.show("x"), fmt.Sprintf("Ongoing %d/%d __consumer_offsets-0 a-0 a-1", p.ID, p.Epoch); got != want && !c.embedded {
+							t.Fatalf("after the start it is %s, want %s", got, want)
+						}
+						c.end(r, p)
+						sign, offset := "-", int64(-1)
+						if c.commits {
+							sign, offset = "+", 7
+						}
+						this := fmt.Sprintf("%d/%d %s%d/%d", p.ID, p.Epoch, sign, p.ID, p.Epoch+1)
+						for n, want := range []string{before + this, this} {
+							if got := r.log("a", int32(n)); got != want {
+								t.Errorf("a-%d is %s, want %s", n, got, want)
+							}
+						}
+						if got := r.offset(); got != offset {
+							t.Errorf("the group's offset is %d, want %d", got, offset)
+						}
+					})
 				}
 			}
-		})
+		}
 	}
 	if lost == 0 {
 		t.Error("no record was lost")
 	}
 }
 
-// TestATransactionOfTheSameEpochWaitsForItsRecord: where a client mixes the flows, a start that finds nothing but the decision about the
-// transaction before would take what came after for a part of it.
-func TestATransactionOfTheSameEpochWaitsForItsRecord(t *testing.T) {
-	r := newRig(t)
-	c := r.open()
-	id := r.init("x", -1, -1, false)
-	p := Producer{"x", id.ProducerID, id.ProducerEpoch}
-	a := []Partition{{"a", 0}}
-	for _, step := range []struct {
-		name    string
+// TestATransactionOfTheSameEpochIsWrittenInOnceItHasBegun: after a transaction that ended in the older flow the next one has its epoch. A
+// start that finds what was written in it, and no record of it, would take that for a part of the one before and commit it.
+func TestATransactionOfTheSameEpochIsWrittenInOnceItHasBegun(t *testing.T) {
+	for name, c := range map[string]struct {
 		version int16 // in which the transaction before was ended
-		waits   bool
-	}{{"after the older flow", 4, true}, {"after the newer flow", 5, false}} {
-		if code := r.write(p, "a", 0); code != 0 {
-			t.Fatal(step.name, kerr.ErrorForCode(code))
-		}
-		if resp := r.end(p, true, step.version); resp.ErrorCode != 0 {
-			t.Fatal(step.name, kerr.ErrorForCode(resp.ErrorCode))
-		} else if step.version >= 5 {
-			p.Epoch = resp.ProducerEpoch
-		}
-		h, code, err := c.Hold(p, true, a)
-		if err != nil || code != 0 {
-			t.Fatal(step.name, kerr.ErrorForCode(code), err)
-		}
-		h.Release()
-		if waits := h.End == r.st.Get(Topic, 0).End(); waits != step.waits || !waits && h.End != 0 {
-			t.Errorf("%s a write waits for %d of the state's log", step.name, h.End)
-		}
+		want    int16
+	}{"after the older flow": {4, kerr.ConcurrentTransactions.Code}, "after the newer flow": {5, 0}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.open()
+			id := r.init("x", -1, -1, false)
+			p := Producer{"x", id.ProducerID, id.ProducerEpoch}
+			next := func() {
+				t.Helper()
+				within(t, "it is written in", func() bool {
+					code := r.write(p, "a", 0)
+					if code != 0 && code != kerr.ConcurrentTransactions.Code {
+						t.Fatal(kerr.ErrorForCode(code))
+					}
+					return code == 0
+				})
+				resp := r.end(p, true, c.version)
+				if resp.ErrorCode != 0 {
+					t.Fatal(kerr.ErrorForCode(resp.ErrorCode))
+				}
+				if c.version >= 5 {
+					p.Epoch = resp.ProducerEpoch
+				}
+			}
+			next()
+			next()
+			// The record of the third never becomes durable.
+			r.fs.Inject(func(op vfs.Op, name string) *vfs.Fault {
+				if op == vfs.OpSync && strings.Contains(name, "/"+Topic+"-0/") {
+					return &vfs.Fault{Err: vfs.ErrDead}
+				}
+				return nil
+			})
+			for _, add := range []bool{true, false} { // the second asks as the older flow does
+				h, code, err := r.c.Hold(p, add, []Partition{{"a", 0}})
+				if code != c.want || err != nil {
+					t.Errorf("adding %v: %v, %v; want %v", add, kerr.ErrorForCode(code), err, kerr.ErrorForCode(c.want))
+				}
+				if code == 0 {
+					h.Release()
+				}
+			}
+		})
 	}
 }

@@ -117,7 +117,7 @@ func (c *Coordinator) end(p Producer, commit bool, version int16) (pid int64, ep
 				}
 				continue
 			}
-			if err := c.write(s, s.t.decide(commit, version, newPID, c.nowMs())); err != nil {
+			if err := c.write(s, s.t.decide(commit, version, newPID, c.nowMs()), false); err != nil {
 				s.mu.Unlock()
 				return 0, 0, codeOf(err), unknown(err)
 			}
@@ -160,11 +160,7 @@ func (c *Coordinator) settle(s *slot) error {
 	if s.left = left; len(left) > 0 {
 		return nil
 	}
-	// Not waited for: until it is durable a start finds the decision, and markers that are there.
-	if err := c.writeApart(s, s.t.complete(c.nowMs())); err != nil {
-		return unknown(err) // the scan tries again
-	}
-	return nil
+	return c.completed(s)
 }
 
 // carryOut writes the markers of a decided transaction once its record, which ends at end, is durable. It returns the partitions whose

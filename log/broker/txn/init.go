@@ -116,7 +116,7 @@ func (c *Coordinator) initialise(id string, pid int64, epoch int16, timeout int3
 				next.lastEpoch = epoch                        // it may have to ask again
 				had, pid, epoch = epoch, next.pid, next.epoch // it is still the one that asks
 			}
-			if err := c.write(s, next); err != nil {
+			if err := c.write(s, next, false); err != nil {
 				s.mu.Unlock()
 				return -1, -1, codeOf(err), unknown(err)
 			}
@@ -144,7 +144,7 @@ func (c *Coordinator) initialise(id string, pid int64, epoch int16, timeout int3
 		if had >= 0 {
 			next.lastEpoch = had
 		}
-		if err := c.write(s, next); err != nil {
+		if err := c.write(s, next, false); err != nil {
 			s.mu.Unlock()
 			return -1, -1, codeOf(err), unknown(err)
 		}

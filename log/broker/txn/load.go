@@ -139,9 +139,9 @@ func (c *Coordinator) reconcile() error {
 		if s.t.preparing() || s.t.state == ongoing && s.t.hasAll(own) {
 			continue
 		}
-		// Of an acknowledged write the record is durable; of this one it was lost. Its producer may go on with it.
+		// The record was lost, though the write may have been acknowledged. Its producer goes on with it.
 		next := s.t.add(own, now)
-		if err := c.write(s, next); unknown(err) != nil {
+		if err := c.write(s, next, false); unknown(err) != nil {
 			return err
 		}
 		s.t = next
@@ -149,7 +149,7 @@ func (c *Coordinator) reconcile() error {
 	for _, s := range c.slots {
 		if s.t.state == ongoing && s.t.embedded {
 			c.lg.Info("transaction of the process before is aborted", "transactionalId", s.t.id, "producerId", s.t.pid, "producerEpoch", s.t.epoch)
-			if err := c.write(s, s.t.fence(now)); err == nil {
+			if err := c.write(s, s.t.fence(now), false); err == nil {
 				embedded = append(embedded, s)
 			} else if unknown(err) != nil {
 				return err
@@ -186,12 +186,11 @@ func (c *Coordinator) endAll(slots []*slot, open map[*slot][]Partition) error {
 	if err := m.wait(); err != nil {
 		return err
 	}
-	now := c.nowMs()
 	for _, s := range slots {
 		if len(s.left) > 0 {
 			continue
 		}
-		if err := c.write(s, s.t.complete(now)); unknown(err) != nil {
+		if err := c.completed(s); err != nil {
 			return err
 		}
 	}

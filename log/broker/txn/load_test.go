@@ -3,6 +3,8 @@ package txn
 import (
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kerr"
+
 	"millrace/log/internal/batch"
 )
 
@@ -166,6 +168,31 @@ func TestStartOnAFullDisk(t *testing.T) {
 		return r.show("x") == "CompleteCommit 5/0"
 	})
 	if got := r.log("a", 0); got != "5/0 77/0 +5/0 -77/0" && got != "5/0 77/0 -77/0 +5/0" {
+		t.Errorf("a-0 is %s", got)
+	}
+}
+
+// What was written after a decision, and without a record that is left, is its producer's on a full disk as well.
+func TestStartOnAFullDiskKeepsWhatIsOpen(t *testing.T) {
+	r := newRig(t)
+	r.state(txn{id: "x", state: prepareCommit, version: 2, pid: 5, epoch: 1, prevPID: -1, nextPID: -1, lastEpoch: 0, timeout: 60_000, start: 1, parts: []Partition{{"a", 0}}})
+	r.append("a", 0, dataOf(5, 0, "v"), endOf(5, 1, true), dataOf(5, 1, "w"))
+	r.restart()
+	space, err := r.fs.Space("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.fs.SetCapacity(space.Total - space.Free)
+	r.open()
+	r.c.scan(r.c.nowMs())
+	if got := r.show("x"); got != "Ongoing 5/1 a-0" {
+		t.Errorf("on a full disk: %s", got)
+	}
+	r.fs.SetCapacity(1 << 40)
+	if resp := r.end(Producer{"x", 5, 1}, true, 5); resp.ErrorCode != 0 {
+		t.Errorf("its commit: %v", kerr.ErrorForCode(resp.ErrorCode))
+	}
+	if got := r.log("a", 0); got != "5/0 +5/1 5/1 +5/2" {
 		t.Errorf("a-0 is %s", got)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/log/broker/group"
@@ -207,6 +208,43 @@ func (r *rig) write(p Producer, topic string, n int32) int16 {
 	defer h.Release()
 	r.append(topic, n, dataOf(p.ID, p.Epoch, "v"))
 	return 0
+}
+
+func (r *rig) mustWrite(p Producer, topic string, n int32) {
+	r.t.Helper()
+	if code := r.write(p, topic, n); code != 0 {
+		r.t.Fatal(kerr.ErrorForCode(code))
+	}
+}
+
+// commitOffset commits an offset of a-0 for the group g in a transaction of the newer flow.
+func (r *rig) commitOffset(p Producer, offset int64) {
+	r.t.Helper()
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.Version, req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group, req.Generation = 5, p.TransactionalID, p.ID, p.Epoch, "g", -1
+	req.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: "a", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Offset: offset, LeaderEpoch: -1}}}}
+	resp := await(r.t, func(done func(*kmsg.TxnOffsetCommitResponse, error)) {
+		if code, err := r.c.TxnOffsetCommit(req, func() { r.groups.TxnOffsetCommit(req, done) }); code != 0 || err != nil {
+			r.t.Fatal(kerr.ErrorForCode(code), err)
+		}
+	})
+	if code := resp.Topics[0].Partitions[0].ErrorCode; code != 0 {
+		r.t.Fatal(kerr.ErrorForCode(code))
+	}
+}
+
+// offset is what the group g has committed of a-0, -1 for nothing. It fails while a transaction has to decide about it.
+func (r *rig) offset() int64 {
+	r.t.Helper()
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Version, req.RequireStable = 8, true
+	req.Groups = []kmsg.OffsetFetchRequestGroup{{Group: "g", Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "a", Partitions: []int32{0}}}}}
+	resp := await(r.t, func(done func(*kmsg.OffsetFetchResponse, error)) { r.groups.OffsetFetch(req, done) })
+	p := resp.Groups[0].Topics[0].Partitions[0]
+	if p.ErrorCode != 0 {
+		r.t.Fatal(kerr.ErrorForCode(p.ErrorCode))
+	}
+	return p.Offset
 }
 
 func await[R any](t testing.TB, f func(done func(R, error))) R {

@@ -32,7 +32,7 @@ func (c *Coordinator) scan(now int64) {
 		case s.gone:
 		case s.t.due(now):
 			c.lg.Warn("transaction was open for too long and is aborted; its producer is fenced", "transactionalId", s.t.id, "producerId", s.t.pid, "producerEpoch", s.t.epoch, "timeout", time.Duration(s.t.timeout)*time.Millisecond)
-			if c.write(s, s.t.fence(now)) == nil {
+			if c.write(s, s.t.fence(now), false) == nil {
 				c.endLater(s) // unlocks
 				continue
 			}

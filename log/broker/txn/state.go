@@ -91,9 +91,9 @@ func (t *txn) check(p Producer) int16 {
 	return 0
 }
 
-// apart says that no record of what comes next is needed to tell it from the transaction before: its epoch is another one, so that a
-// start finds in the partitions what belongs to it.
-func (t *txn) apart() bool { return t.version >= 2 || t.state == empty }
+// apart says that a start needs no further record to tell what is written next from a transaction that is over: the next one has an
+// epoch of its own, or there is a record that it has begun. The partitions show what belongs to it.
+func (t *txn) apart() bool { return t.version >= 2 || t.state == empty || t.state == ongoing }
 
 // add begins a transaction, or goes on with it, with further partitions.
 func (t txn) add(parts []Partition, now int64) txn {

@@ -11,20 +11,14 @@ import (
 // transactions in a request and a mode that only asks. AddOffsetsToTxn, versions 0 to 4, likewise (4: TRANSACTION_ABORTABLE). In the
 // newer flow neither is used: writing adds.
 
-// held is a transaction that somebody writes in.
-type held struct{ s *slot }
-
-// Hold is a transaction that cannot end before Release.
-type Hold struct {
-	held
-	End int64 // of the state's log: what must be durable before the write is acknowledged; 0 where nothing must
-}
+// Hold is a transaction that somebody writes in: it cannot end before Release.
+type Hold struct{ s *slot }
 
 // Has reports whether a partition belongs to the transaction.
-func (h held) Has(p Partition) bool { return h.s.t.has(p) }
+func (h Hold) Has(p Partition) bool { return h.s.t.has(p) }
 
 // Release lets the transaction end.
-func (h held) Release() { h.s.mu.Unlock() }
+func (h Hold) Release() { h.s.mu.Unlock() }
 
 // Hold checks that a producer may write in its transaction. With add the partitions become part of it; without, the caller asks Has for
 // each. Code 0 means that the transaction is held, and that the caller must call Release soon, without having waited for anything.
@@ -34,26 +28,19 @@ func (c *Coordinator) Hold(p Producer, add bool, parts []Partition) (h Hold, cod
 		return h, kerr.InvalidProducerIDMapping.Code, nil
 	}
 	code = s.t.check(p)
-	switch {
-	case code != 0:
-	case !add:
-		// What a client added counts when it was answered. Else a loss of power could take the record and leave the data.
-		if s.asked > c.log.HighWatermark() {
-			code = kerr.ConcurrentTransactions.Code
-		}
-	case s.t.state != ongoing || !s.t.hasAll(parts):
-		err = c.writeApart(s, s.t.add(parts, c.nowMs()))
+	if code == 0 && add && (s.t.state != ongoing || !s.t.hasAll(parts)) {
+		err = c.extend(s, parts)
 		code, err = codeOf(err), unknown(err)
+	}
+	// Else a loss of power could take the record that it has begun and leave the data, as if of the transaction before.
+	if code == 0 && s.begun > c.log.HighWatermark() {
+		code = kerr.ConcurrentTransactions.Code
 	}
 	if code != 0 {
 		s.mu.Unlock()
 		return h, code, err
 	}
-	h = Hold{held: held{s}}
-	if !s.t.apart() {
-		h.End = s.end
-	}
-	return h, 0, nil
+	return Hold{s}, 0, nil
 }
 
 // add makes partitions part of a transaction. What it wrote ends at end.
@@ -67,10 +54,9 @@ func (c *Coordinator) add(p Producer, parts []Partition) (end int64, code int16,
 		return 0, code, nil
 	}
 	if s.t.state != ongoing || !s.t.hasAll(parts) {
-		if err := c.write(s, s.t.add(parts, c.nowMs())); err != nil {
+		if err := c.extend(s, parts); err != nil {
 			return 0, codeOf(err), unknown(err)
 		}
-		s.asked = s.end
 	}
 	return s.end, 0, nil
 }
@@ -203,8 +189,8 @@ func (c *Coordinator) offsetsPart() []Partition { return []Partition{{c.offsets.
 
 // TxnOffsetCommit lets commit run while the transaction of its offsets cannot end, or answers why it may not. Versions 0 to 5 of
 // TxnOffsetCommit: 2 brought leader epochs, 3 the member that commits and flexible encoding, 4 TRANSACTION_ABORTABLE, 5 the newer
-// flow. commit must not wait; what must be durable before its answer is the state's log up to end.
-func (c *Coordinator) TxnOffsetCommit(req *kmsg.TxnOffsetCommitRequest, commit func(end int64)) (code int16, err error) {
+// flow. commit must not wait.
+func (c *Coordinator) TxnOffsetCommit(req *kmsg.TxnOffsetCommitRequest, commit func()) (code int16, err error) {
 	if req.TransactionalID == "" {
 		return kerr.InvalidRequest.Code, nil
 	}
@@ -223,7 +209,7 @@ func (c *Coordinator) TxnOffsetCommit(req *kmsg.TxnOffsetCommitRequest, commit f
 		}
 		return kerr.InvalidTxnState.Code, nil
 	}
-	commit(h.End)
+	commit()
 	return 0, nil
 }
 
