@@ -106,11 +106,17 @@ type slot struct {
 	// groups, those of partitions.
 	mu     sync.Mutex
 	t      txn
-	gone   bool          // forgotten: look it up again
-	end    int64         // log end after its last record: what answers wait for
-	begun  int64         // log end after the record of a transaction that has the epoch of the one before: it is not written in before that is durable
-	ending chan struct{} // closed when whoever writes the markers is through; nil when nobody does
-	left   []Partition   // of a decided transaction, where a first try could not write the marker; nil: not tried yet
+	gone   bool        // forgotten: look it up again
+	end    int64       // log end after its last record: what answers wait for
+	begun  int64       // log end after the record of a transaction that has the epoch of the one before: it is not written in before that is durable
+	ending *ending     // of whoever makes the decision durable and writes the markers; nil when nobody does
+	left   []Partition // of a decided transaction, where a first try could not write the marker; nil: not tried yet
+}
+
+// ending is what others wait for while one carries out a decision. The error, which settle returned, may be read when it is through.
+type ending struct {
+	through chan struct{} // closed then
+	err     error
 }
 
 // Open reads the transactional ids from the log, ends what was decided, and aborts what belonged to a process that is gone. It must

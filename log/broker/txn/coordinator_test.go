@@ -1,6 +1,7 @@
 package txn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -504,5 +505,41 @@ func TestATransactionOfTheSameEpochIsWrittenInOnceItHasBegun(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// stalled is a state's log of which nothing becomes durable; who waits is told so when it is released.
+type stalled struct {
+	Log
+	waits   chan struct{} // somebody does
+	release chan struct{}
+}
+
+func (s stalled) WaitDurable(context.Context, int64) error {
+	s.waits <- struct{}{}
+	<-s.release
+	return store.ErrOutcomeUnknown
+}
+
+// Who repeats the end of a transaction while it is carried out is told no more of it than who came first: the decision may be lost.
+func TestWhoRepeatsAnEndIsToldNoMore(t *testing.T) {
+	r := newRig(t)
+	c := r.open()
+	id := r.init("x", -1, -1, false)
+	r.mustWrite(Producer{"x", id.ProducerID, id.ProducerEpoch}, "a", 0)
+	log := stalled{c.log, make(chan struct{}, 1), make(chan struct{})}
+	c.log = log
+	first, second := make(chan error, 1), make(chan error, 1)
+	c.EndTxn(&kmsg.EndTxnRequest{Version: 5, TransactionalID: "x", ProducerID: id.ProducerID, Commit: true}, func(_ *kmsg.EndTxnResponse, err error) { first <- err })
+	<-log.waits
+	s := c.lock("x")
+	go func() { second <- c.settle(s) }()
+	s.mu.Lock() // it has seen that another is at it
+	s.mu.Unlock()
+	close(log.release)
+	for who, err := range map[string]error{"the first": <-first, "the second": <-second} {
+		if !errors.Is(err, store.ErrOutcomeUnknown) {
+			t.Errorf("%s is told %v", who, err)
+		}
 	}
 }

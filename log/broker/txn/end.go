@@ -131,17 +131,17 @@ func (c *Coordinator) end(p Producer, commit bool, version int16) (pid int64, ep
 // settle carries out what a transaction has decided. s is locked and is unlocked. It returns when all is done, or when what is left
 // has to be tried again because a disk is full; the decision is durable then. Errors: the outcome is unknown.
 func (c *Coordinator) settle(s *slot) error {
-	if ending := s.ending; ending != nil {
+	if other := s.ending; other != nil {
 		s.mu.Unlock()
 		select {
-		case <-ending:
-			return nil
+		case <-other.through:
+			return other.err
 		case <-c.ctx.Done():
 			return ErrClosed
 		}
 	}
-	ending := make(chan struct{})
-	s.ending = ending
+	own := &ending{through: make(chan struct{})}
+	s.ending = own
 	t, end, parts := s.t, s.end, s.t.parts
 	if s.left != nil {
 		parts = s.left
@@ -152,15 +152,14 @@ func (c *Coordinator) settle(s *slot) error {
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ending = nil
-	close(ending)
-	if err != nil {
-		return err
+	if err == nil {
+		if s.left = left; len(left) == 0 {
+			err = c.completed(s)
+		}
 	}
-	if s.left = left; len(left) > 0 {
-		return nil
-	}
-	return c.completed(s)
+	s.ending, own.err = nil, err
+	close(own.through)
+	return err
 }
 
 // carryOut writes the markers of a decided transaction once its record, which ends at end, is durable. It returns the partitions whose
