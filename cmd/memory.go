@@ -11,10 +11,10 @@ import (
 // The collector's usual rule lets the heap grow to twice what is alive. Rows of many
 // megabytes are alive in several stages at once, and twice that would be what a small
 // machine does not have, so memory is bounded: by memoryFloor, with which a connector at full
-// speed stays below 92 MiB, the binary included; by half as much again as what is alive, where that is more, up to
+// speed stays below 96 MiB, the binary included; by half as much again as what is alive, where that is more, up to
 // memoryLarge; and beyond it by a quarter more, lest the collector run all the time.
 const (
-	memoryFloor = 60 << 20
+	memoryFloor = 64 << 20
 	memoryLarge = 160 << 20
 )
 
