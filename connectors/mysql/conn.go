@@ -225,6 +225,61 @@ func (ss *session) place(ctx context.Context) (logPlace, error) {
 	return p, err
 }
 
+// beginSnapshot begins a transaction that sees the tables as they are, and returns the place of the log where it stands. Where their rows are
+// held, nothing comes between the two. Where they are not, the server's own word is taken, if it has one (MariaDB, Percona Server), else a
+// place before the transaction: what is committed in between is read and comes again, and nothing is lost.
+func (ss *session) beginSnapshot(ctx context.Context, held bool) (p logPlace, err error) {
+	if !held {
+		if p, err = ss.place(ctx); err != nil {
+			return p, err
+		}
+	}
+	if err := ss.exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
+		return p, err
+	}
+	if held {
+		return ss.place(ctx)
+	}
+	exact, known, err := ss.snapshotPlace(ctx)
+	if err != nil || known {
+		return exact, err
+	}
+	return p, nil
+}
+
+// snapshotPlace is where the open snapshot stands in the log, as some servers say.
+func (ss *session) snapshotPlace(ctx context.Context) (p logPlace, known bool, err error) {
+	rows, err := ss.query(ctx, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+	if err != nil {
+		return p, false, err
+	}
+	status := map[string]string{}
+	for _, r := range rows {
+		status[strings.ToLower(r[0].text)] = r[1].text
+	}
+	if p.file = status["binlog_snapshot_file"]; p.file == "" {
+		return p, false, nil
+	}
+	if p.pos, err = strconv.ParseInt(status["binlog_snapshot_position"], 10, 64); err != nil {
+		return p, false, fmt.Errorf("the position of the snapshot in the binary log: %w", err)
+	}
+	gtids, told := status["binlog_snapshot_gtid_executed"]
+	switch {
+	case ss.sv.mariadb:
+		rows, err := ss.query(ctx, fmt.Sprintf("SELECT BINLOG_GTID_POS(%s, %d)", quoteText(p.file), p.pos))
+		if err != nil {
+			return p, false, err
+		}
+		gtids = rows[0][0].text
+	case ss.sv.gtids && !told:
+		return p, false, nil
+	}
+	if p.gtids, err = parseGTIDs(gtids, ss.sv.mariadb); err != nil {
+		return p, false, fmt.Errorf("the transactions that the snapshot sees: %w", err)
+	}
+	return p, true, nil
+}
+
 // register makes this reader known to the server.
 func (w *wire) register(serverID uint32) error {
 	host, _ := os.Hostname()

@@ -73,7 +73,7 @@ const (
 	erQueryTimeout, erStatementTimeout, erOptionPreventsStatement, erSameServerID = 3024, 1969, 1290, 4052
 	erUserLimit, erTooManyUserConnections, erConnectionKilled, erIdle, erNetRead  = 1226, 1203, 1927, 4031, 1158
 	erAccountLocked, erMustChangePasswordLogin, erPluginMissing                   = 3118, 1862, 1524
-	erSecureTransport, erPurgedGTIDs                                              = 3159, 1789
+	erSecureTransport, erPurgedGTIDs, erSyntax                                    = 3159, 1789, 1064
 )
 
 // errorCode is the number of a server's error, or 0.

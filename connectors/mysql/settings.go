@@ -87,7 +87,7 @@ const (
 var (
 	sslModes            = []string{"disabled", "preferred", "required", "verify_ca", "verify_identity", "disable", "trust", "verify-ca", "verify-full"}
 	snapshotModes       = append(cdc.SnapshotModes, "recovery")
-	lockingModes        = []string{"minimal", "minimal_percona", "minimal_percona_no_table_locks", "extended", "none", "minimal_at_least_once"} // the last is not offered
+	lockingModes        = []string{"minimal", lockPercona, lockPerconaOnly, "extended", "none", "minimal_at_least_once"} // the last is not offered
 	mariadbLockingModes = []string{"minimal", "extended", "none", "minimal_at_least_once"}
 	timeModes           = []string{"adaptive_time_microseconds", "connect", "isostring", "microseconds", "nanoseconds"}
 
@@ -206,6 +206,13 @@ type historySettings struct {
 
 // String names the settings and shows none, so that no message shows a secret.
 func (s *settings) String() string { return "settings of " + s.prefix }
+
+// The modes of snapshot.locking.mode that take Percona Server's backup lock.
+const lockPercona, lockPerconaOnly = "minimal_percona", "minimal_percona_no_table_locks"
+
+func (s *settings) backupLocks() bool {
+	return s.lockingMode == lockPercona || s.lockingMode == lockPerconaOnly
+}
 
 // product is what messages call the server.
 func (s *settings) product() string {

@@ -57,15 +57,12 @@ func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, ss *session) (pos
 			return position{}, err
 		}
 	}
-	unlock, err := t.lock(ctx, ss)
+	held, unlock, err := t.lock(ctx, ss)
 	if err != nil {
 		return position{}, err
 	}
 	defer unlock()
-	if err := ss.exec(ctx, "START TRANSACTION WITH CONSISTENT SNAPSHOT"); err != nil {
-		return position{}, err
-	}
-	place, err := ss.place(ctx)
+	place, err := ss.beginSnapshot(ctx, held)
 	if err != nil {
 		return position{}, err
 	}
@@ -180,36 +177,59 @@ func (sn *snapshot) tell() {
 	sn.t.metrics.Snapshotted(&sn.events.Seen)
 }
 
-// lock keeps changes away until unlock is called, once or more often.
-func (t *task) lock(ctx context.Context, ss *session) (unlock func() error, err error) {
+// lock keeps changes away until unlock is called, once or more often. held: no captured table's rows change under it, either.
+func (t *task) lock(ctx context.Context, ss *session) (held bool, unlock func() error, err error) {
 	if t.s.lockingMode == "none" {
-		return func() error { return nil }, nil
+		return false, func() error { return nil }, nil
 	}
 	ls, err := t.s.open(ctx, t.cc.Files)
 	if err != nil {
-		return nil, err
+		return false, nil, err
 	}
-	if err := ls.exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int64(t.s.lockTimeout/time.Second)))); err != nil {
-		ls.close()
-		return nil, err
-	}
-	err = ls.exec(ctx, "FLUSH TABLES WITH READ LOCK")
-	if code := errorCode(err); code == erSpecificAccessDenied || code == erAccessDenied {
-		t.lg.Info("the user lacks the right RELOAD for a global read lock: the captured tables are locked one by one")
-		err = t.lockTables(ctx, ls)
+	err = ls.exec(ctx, fmt.Sprintf("SET SESSION lock_wait_timeout = %d", max(1, int64(t.s.lockTimeout/time.Second))))
+	if err == nil {
+		held, err = t.lockIn(ctx, ls)
 	}
 	if err != nil {
 		ls.close()
-		return nil, err
+		return false, nil, err
 	}
 	t.seen.locked.Store(true)
-	return func() error {
+	return held, func() error {
 		if !t.seen.locked.Swap(false) {
 			return nil
 		}
 		defer ls.close()
 		return ls.exec(context.WithoutCancel(ctx), "UNLOCK TABLES")
 	}, nil
+}
+
+// backupLock is Percona Server's lock against statements that change tables, and against changes of rows without transactions.
+const backupLock = "LOCK TABLES FOR BACKUP"
+
+// lockIn takes the lock that snapshot.locking.mode asks for, or where the user lacks the right for it, one of each captured table.
+func (t *task) lockIn(ctx context.Context, ls *session) (held bool, err error) {
+	backup := t.s.backupLocks()
+	sql, right := "FLUSH TABLES WITH READ LOCK", "RELOAD"
+	if backup {
+		sql, right = backupLock, "BACKUP_ADMIN"
+	}
+	err = ls.exec(ctx, sql)
+	switch code := errorCode(err); {
+	case code == erSyntax && backup:
+		return false, ls.noBackupLocks()
+	case code != erSpecificAccessDenied && code != erAccessDenied:
+		return !backup, err
+	case t.s.lockingMode == lockPerconaOnly:
+		return false, connectors.Failed(reasonRights, err, "take the backup lock", fmt.Sprintf("GRANT %s ON *.* TO the user, or set snapshot.locking.mode=%s, which locks the captured tables one by one then", right, lockPercona))
+	}
+	t.lg.Info("the user lacks the right for a lock of all tables: the captured ones are locked one by one", "right", right)
+	return true, t.lockTables(ctx, ls)
+}
+
+// noBackupLocks is the error of a server that is no Percona Server.
+func (ss *session) noBackupLocks() error {
+	return connectors.BadConfig(fmt.Errorf("%s=%s takes a lock that Percona Server alone has (%s), and the server %s (%s) does not know it; set %[1]s=minimal", keySnapshotLockingMode.Name, ss.s.lockingMode, backupLock, ss.s.host, ss.sv.version))
 }
 
 func (t *task) lockTables(ctx context.Context, ls *session) error {

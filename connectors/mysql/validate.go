@@ -68,6 +68,9 @@ func (src *source) Validate(ctx context.Context) []*config.Error {
 	if s.query {
 		add(keyIncludeQuery.Name, ss.checkQueries(ctx))
 	}
+	if s.backupLocks() {
+		add(keySnapshotLockingMode.Name, ss.checkBackupLocks(ctx))
+	}
 	tables, err := (&task{s: s}).listTables(ctx, ss, s.captures)
 	if err != nil {
 		add(keyDatabaseUser.Name, err)
@@ -181,7 +184,7 @@ func (ss *session) checkGrants(ctx context.Context) error {
 	case !ss.sv.mariadb && !has("REPLICATION CLIENT", "SUPER"):
 		missing = append(missing, "REPLICATION CLIENT")
 	}
-	if ss.s.lockingMode != "none" && !has("RELOAD", "FLUSH_TABLES", "LOCK TABLES") && !ss.locksTables(ctx) {
+	if ss.s.lockingMode != "none" && !ss.s.backupLocks() && !has("RELOAD", "FLUSH_TABLES", "LOCK TABLES") && !ss.locksTables(ctx) {
 		missing = append(missing, "RELOAD")
 	}
 	if len(missing) == 0 {
@@ -233,6 +236,23 @@ func (ss *session) locksTables(ctx context.Context) bool {
 		rights, on, _ := strings.Cut(strings.ToUpper(r[0].text), " ON ")
 		return on != "" && (strings.Contains(rights, "LOCK TABLES") || strings.HasPrefix(rights, "GRANT ALL"))
 	})
+}
+
+// checkBackupLocks reports a server without them, and a user who may not take them. Preparing the statement takes no lock.
+func (ss *session) checkBackupLocks(ctx context.Context) error {
+	err := ss.exec(ctx, "PREPARE millrace FROM "+quoteText(backupLock))
+	if errorCode(err) == erSyntax {
+		return ss.noBackupLocks()
+	}
+	grants, err := ss.grants(ctx)
+	if err != nil {
+		return ss.s.classify(err, "read the user's rights")
+	}
+	if slices.ContainsFunc(grants, func(g string) bool { return g == "BACKUP_ADMIN" || g == "ALL" || g == "ALL PRIVILEGES" }) ||
+		ss.s.lockingMode == lockPercona && ss.locksTables(ctx) {
+		return nil
+	}
+	return connectors.Failed(reasonRights, nil, fmt.Sprintf("the user %q lacks BACKUP_ADMIN", ss.s.user), "GRANT BACKUP_ADMIN ON *.* TO the user")
 }
 
 // checkQueries reports a server that does not log the statements of rows.

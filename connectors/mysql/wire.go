@@ -26,6 +26,8 @@ type wire struct {
 	large []byte
 	part  int // bytes that are still missing of its part; -1: the next part's header
 	more  bool
+
+	received int64 // bytes of large packets, ever: a packet that takes minutes shows by them that the server is there
 }
 
 const (
@@ -128,7 +130,7 @@ func (w *wire) readLarge(deadline time.Time) ([]byte, bool, error) {
 			w.large = grown
 		}
 		n, err := w.r.Read(w.large[have:min(cap(w.large), have+w.part)])
-		w.large, w.part = w.large[:have+n], w.part-n
+		w.large, w.part, w.received = w.large[:have+n], w.part-n, w.received+int64(n)
 		if err != nil {
 			return nil, false, w.failed(err, true)
 		}
