@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"slices"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -84,6 +85,15 @@ func parseQuery(body []byte) (q queryEvent, err error) {
 		return q, errShort
 	}
 	return q, nil
+}
+
+// parseLoadQuery reads the statement of a LOAD DATA whose file stands in the events before it.
+func parseLoadQuery(body []byte) (queryEvent, error) {
+	const head, file = 4 + 4 + 1 + 2 + 2, 4 + 4 + 4 + 1 // the file's number, where its name stands in the statement, what becomes of duplicates
+	if len(body) < head+file {
+		return queryEvent{}, errShort
+	}
+	return parseQuery(slices.Concat(body[:head], body[head+file:]))
 }
 
 // session reads what the statement's session was set to, as far as the event says it.

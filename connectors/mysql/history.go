@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -291,10 +292,13 @@ func (h *schemas) Apply(ctx context.Context, s Statement, source SourceOf) (Appl
 	if err != nil {
 		return out, connectors.Failed(reasonDDL, err, fmt.Sprintf("a statement at %s cannot be read", s.Place), "")
 	}
-	if quiet(sql) || h.s.history.filter.Match(strings.TrimSpace(sql)) {
+	d := h.cat.d.withMode(s.SQLMode)
+	if h.s.history.filter.Match(strings.TrimSpace(sql)) {
 		return out, nil
 	}
-	d := h.cat.d.withMode(s.SQLMode)
+	if out.RowsOf = h.rowsOf(sql, s.Database, d); out.RowsOf != (TableID{}) || quiet(sql) {
+		return out, nil
+	}
 	d.implicitStamps = s.ExplicitTimestamps < 0
 	d.server.charset, d.server.collation = collationOfID(s.ServerCollation)
 	d.database = s.Database
@@ -334,6 +338,7 @@ func (h *schemas) Apply(ctx context.Context, s Statement, source SourceOf) (Appl
 		}
 		out.Changes = append(out.Changes, plain(changes)...)
 		for _, e := range h.entries(&s, &one, changes, before, d) {
+			h.last = s.Place
 			b := e.print()
 			if key := digest(e.place, e.database, e.ddl); h.written[key] {
 				delete(h.written, key)
@@ -349,10 +354,36 @@ func (h *schemas) Apply(ctx context.Context, s Statement, source SourceOf) (Appl
 		return out, err
 	}
 	if len(entries) > 0 {
-		h.last = s.Place
 		return out, h.rest(ctx)
 	}
 	return out, nil
+}
+
+// rowsOf is a captured table that a statement names, where it is one that changes rows.
+func (h *schemas) rowsOf(sql, database string, d dialect) TableID {
+	l := lexer{d: d, text: sql}
+	if first := l.next(); !slices.ContainsFunc([]string{"INSERT", "UPDATE", "DELETE", "REPLACE", "LOAD", "WITH"}, first.is) {
+		return TableID{}
+	}
+	qualifier, dotted := "", false
+	for t := l.next(); t.kind != tokenEnd; t = l.next() {
+		switch {
+		case t.mark('.'):
+			dotted = true
+			continue
+		case t.kind == tokenWord || t.kind == tokenName:
+			id := TableID{database, t.text}
+			if dotted {
+				id.Database = qualifier
+			}
+			if def := h.Table(id); def != nil && h.s.captures(def.ID) {
+				return def.ID
+			}
+			qualifier = t.text
+		}
+		dotted = false
+	}
+	return TableID{}
 }
 
 // quiet reports whether a statement is one of those that logs are full of and that are

@@ -10,19 +10,41 @@ import (
 	"millrace/connectors"
 )
 
-// Recover implements Schemas.
-func (h *schemas) Recover(ctx context.Context, upTo Place) error {
-	began := time.Now()
+// recovery makes one up to a place.
+func (h *schemas) recovery(upTo Place) (*recovery, error) {
 	r := &recovery{h: h, upTo: upTo, d: h.cat.d}
 	if upTo.GTIDs != "" {
 		set, err := parseGTIDs(upTo.GTIDs, h.s.mariadb)
 		if err != nil {
-			return fmt.Errorf("the stored position: %w", err)
+			return nil, fmt.Errorf("the stored position: %w", err)
 		}
 		r.set = set
 	}
+	return r, nil
+}
+
+// Rewind implements Schemas.
+func (h *schemas) Rewind(ctx context.Context, upTo Place) error {
+	r, err := h.recovery(upTo)
+	if err != nil {
+		return err
+	}
+	if done, err := r.done(h.last); done || err != nil {
+		return err
+	}
+	return h.Recover(ctx, upTo)
+}
+
+// Recover implements Schemas.
+func (h *schemas) Recover(ctx context.Context, upTo Place) error {
+	began := time.Now()
+	r, err := h.recovery(upTo)
+	if err != nil {
+		return err
+	}
 	h.cat = newCatalog(h.cat.d)
 	h.written = map[[16]byte]bool{}
+	h.sinceRecords, h.sinceBytes, h.nextSnapshot = 0, 0, 0
 	if err := h.journal.Replay(ctx, r.entry); err != nil {
 		return fmt.Errorf("read the schema history in %s: %w", h.where, err)
 	}

@@ -222,6 +222,8 @@ type Applied struct {
 	// MovesRows is a clause that changes rows of captured tables without events: EXCHANGE
 	// PARTITION, TRUNCATE PARTITION, … "" for none. The stream warns.
 	MovesRows string
+	// RowsOf is a captured table that a statement names which changes rows: they are not in the log.
+	RowsOf TableID
 }
 
 // An InitialSchema is what a snapshot read of the server's definitions, under its lock.
@@ -252,6 +254,8 @@ type Schemas interface {
 	// Recover reads the history up to where the stream resumes. An empty history is an
 	// error that says how to rebuild it.
 	Recover(ctx context.Context, upTo Place) error
+	// Rewind goes back to a place: what was applied of statements behind it will come again.
+	Rewind(ctx context.Context, upTo Place) error
 	// Begin takes the definitions that a snapshot read and writes them down. emit takes the
 	// records of the schema change topic, one by one in their order.
 	Begin(ctx context.Context, s InitialSchema, source SourceOf, emit func(schema.Record) error) error

@@ -141,6 +141,9 @@ func (t *task) read(ctx context.Context, queue *cdc.Queue) error {
 			return err
 		}
 		t.lg.Warn("connection lost, connecting again", "server", t.s.host, "error", err)
+		if err := t.schemas.Rewind(ctx, pos.place()); err != nil {
+			return err
+		}
 		if !pause(ctx, time.Duration(broken-1)*200*time.Millisecond) {
 			return ctx.Err()
 		}
