@@ -62,7 +62,10 @@ func (p position) value() schema.Value {
 		v = v.Set(offServerID, schema.Int64Value(int64(p.serverID)))
 	}
 	if p.events != 0 {
-		v = v.Set(offEvent, schema.Int64Value(p.events)).Set(offTxRows, schema.Int64Value(p.rowsDone))
+		v = v.Set(offEvent, schema.Int64Value(p.events))
+		if p.rowsDone >= 0 {
+			v = v.Set(offTxRows, schema.Int64Value(p.rowsDone))
+		}
 		if p.gtid != "" {
 			v = v.Set(offTxGTID, schema.StringValue(p.gtid))
 		}

@@ -77,6 +77,8 @@ type reader struct {
 	query     schema.Value // the statement behind the rows to come
 	txID      schema.Value // the open transaction's, where transactions are numbered
 
+	passedOver schema.Arena // takes the rows of one event that are read and not sent, since they were before
+
 	flushAt time.Time // the batch in the making goes, at the latest; zero: it is empty
 	movedAt time.Time // when an offset last went into the queue
 	beatAt  time.Time // the next heartbeat is due; zero: none
@@ -131,11 +133,14 @@ func (r *reader) run(ctx context.Context) error {
 
 // drain reads events until none is at hand any more, or some hundred were.
 func (r *reader) drain(ctx context.Context, deadline time.Time) error {
-	n := uint64(0)
+	n, received := uint64(0), r.w.received
 	defer func() { r.show(n) }()
 	for range 256 {
 		p, owned, err := r.w.packet(deadline)
 		if err == errIdle {
+			if r.w.received != received { // a part of a large one
+				r.last = time.Now()
+			}
 			return nil
 		}
 		if err != nil {
@@ -408,8 +413,13 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 		return r.prepared(ctx, h, onePhase)
 	case evIncident:
 		return connectors.Failed(reasonLog, nil, "the server says at "+placeText(r.file, start)+" that changes are missing in its log", "delete the connector's offsets for a new snapshot")
+	case evExecuteLoadQuery:
+		var q queryEvent
+		if q, err = parseLoadQuery(body); err == nil {
+			err = r.query1(ctx, h, &q, start)
+		}
 	case evFormat, evPreviousGTIDs, evStop, evHeartbeat, evHeartbeat2, evMariaGTIDList, evMariaCheckpoint, evTransactionContext, evViewChange,
-		evIgnorable, evIntVar, evRand, evUserVar, evBeginLoad, evAppendBlock, evDeleteFile, evExecuteLoadQuery:
+		evIgnorable, evIntVar, evRand, evUserVar, evBeginLoad, evAppendBlock, evDeleteFile:
 	case evMariaStartEncryption:
 		// The dump thread decrypts; the event itself says nothing to a reader.
 	default:
@@ -455,7 +465,10 @@ func (r *reader) begin(ctx context.Context, h header, start int64, thread uint32
 	r.inTx = true
 	r.sameLog = r.file == r.resume.file && start == r.resume.pos
 	r.skipping = r.resume.events > 0 && r.resumesHere()
-	r.pos.file, r.pos.pos, r.pos.events, r.pos.rows, r.pos.rowsDone = r.file, start, 0, 0, 0
+	if r.skipping && !r.sameLog && r.resume.rowsDone < 0 {
+		r.t.lg.Warn("a transaction is resumed in another server's log, and the stored offset does not count its rows: those that were sent come again", "at", placeText(r.file, start), "gtid", r.gtidText)
+	}
+	r.pos.file, r.pos.pos, r.pos.events, r.pos.rows, r.pos.rowsDone = r.file, start, 0, 0, r.passed()
 	r.pos.completed = false
 	r.pos.gtid = r.gtidText
 	r.pos.serverID = h.server
@@ -471,6 +484,18 @@ func (r *reader) begin(ctx context.Context, h header, start int64, thread uint32
 		return r.tell()
 	}
 	return nil
+}
+
+// passed is how many rows of the transaction that begins stand in events that are passed over as a whole, uncounted, since it resumes in the
+// log in which it was left.
+func (r *reader) passed() int64 {
+	switch {
+	case !r.skipping || !r.sameLog:
+		return 0
+	case r.resume.rowsDone < 0:
+		return -1
+	}
+	return max(0, r.resume.rowsDone-r.resume.rows)
 }
 
 // tell begins the metadata of the open transaction. There is room for it.
@@ -669,6 +694,11 @@ func (r *reader) ddl(ctx context.Context, h header, q *queryEvent, start int64) 
 	if err != nil {
 		return err
 	}
+	if applied.RowsOf != (TableID{}) && !r.dropped {
+		if err := r.unseen(applied.RowsOf, start); err != nil {
+			return err
+		}
+	}
 	if applied.MovesRows != "" {
 		r.t.lg.Warn("a statement changed rows of captured tables without events in the log", "clause", applied.MovesRows, "statement", clip(st.SQL), "at", placeText(r.file, start))
 	}
@@ -697,6 +727,23 @@ func (r *reader) ddl(ctx context.Context, h header, q *queryEvent, start int64) 
 		return r.commit(ctx, h)
 	}
 	r.block.fields[srcThread] = thread
+	return nil
+}
+
+// unseen decides about a statement that changed rows of a captured table and stands in the log without them. Its text is not shown: it
+// holds data.
+func (r *reader) unseen(id TableID, start int64) error {
+	what := fmt.Sprintf("a statement at %s changes rows of the table %s, and the log has its text in place of its rows", placeText(r.file, start), id)
+	switch r.t.s.failure {
+	case "warn":
+		r.t.lg.Warn("changes left out: " + what)
+	case "skip", "ignore":
+		r.t.lg.Debug("changes left out: " + what)
+	default:
+		return connectors.Failed(reasonNoLog, nil, what+": its session had set binlog_format to STATEMENT or MIXED",
+			"let no session set binlog_format, and delete the connector's offsets for a new snapshot; or go on without such changes with event.processing.failure.handling.mode=warn")
+	}
+	r.events.Seen.Erroneous++
 	return nil
 }
 

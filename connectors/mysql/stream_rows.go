@@ -146,9 +146,13 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 	if !mp.captured {
 		return nil
 	}
-	if !owned {
+	switch { // nothing of what is passed over may stay in the batch's memory
+	case r.skipping && !owned:
+		body = bytes.Clone(body)
+	case !owned:
 		body = r.build.Arena.Copy(body)
 	}
+	r.passedOver = schema.Arena{}
 	e, err := parseRows(h.kind, body)
 	if err != nil {
 		return err
@@ -176,13 +180,16 @@ func (r *reader) rows(ctx context.Context, h header, body []byte, start int64, o
 // row takes the next change of a rows event.
 func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, start int64) error {
 	t, begin := p.t, e.rows
-	before, after, err := r.decodeRow(p, e)
-	if err == errShort {
-		return err
-	}
 	if r.skips(i) {
+		if _, _, err := decodeRow(&r.passedOver, p, e); err == errShort {
+			return err
+		}
 		r.taken(i)
 		return nil
+	}
+	before, after, err := decodeRow(&r.build.Arena, p, e)
+	if err == errShort {
+		return err
 	}
 	if err != nil {
 		if err := r.refuse(t, err, placeText(r.file, start)+", row "+strconv.Itoa(i)); err != nil {
@@ -203,7 +210,7 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, start 
 			return nil
 		}
 		e.rows = begin
-		if before, after, err = r.decodeRow(p, e); err != nil {
+		if before, after, err = decodeRow(&r.build.Arena, p, e); err != nil {
 			return err
 		}
 	}
@@ -225,10 +232,8 @@ func (r *reader) row(ctx context.Context, p *logRow, e *rowsEvent, i int, start 
 	return nil
 }
 
-// decodeRow reads a row as it was and as it is into the arena of the batch in the making. Behind any error but errShort the next
-// row can be read.
-func (r *reader) decodeRow(p *logRow, e *rowsEvent) (before, after schema.Value, err error) {
-	a := &r.build.Arena
+// decodeRow reads a row as it was and as it is into an arena. Behind any error but errShort the next row can be read.
+func decodeRow(a *schema.Arena, p *logRow, e *rowsEvent) (before, after schema.Value, err error) {
 	var part *partialRow
 	if e.partial {
 		part = &partialRow{old: make([][]byte, len(p.decoder))}
@@ -268,7 +273,12 @@ func (r *reader) skips(i int) bool {
 
 // taken moves the position behind row i of the event at hand. It is called once the row
 // is in the batch: what ends the batch before that stands before the row.
-func (r *reader) taken(i int) { r.pos.rows, r.pos.rowsDone = int64(i)+1, r.pos.rowsDone+1 }
+func (r *reader) taken(i int) {
+	r.pos.rows = int64(i) + 1
+	if r.pos.rowsDone >= 0 {
+		r.pos.rowsDone++
+	}
+}
 
 // refuse decides about a change whose value cannot be read: an error stops the task.
 func (r *reader) refuse(t *table, err error, where string) error {

@@ -72,7 +72,8 @@ func (r *reader) xa(ctx context.Context, h header, verb, id string, start int64,
 // opensXA begins the group of a transaction that is prepared.
 func (r *reader) opensXA(id string, start int64) {
 	r.open = &openXA{id: id, at: preparedXA{File: r.file, Pos: start}}
-	r.undo.known = true // its rows are left alone here
+	r.undo.known = true // its rows are left alone here,
+	r.pos.rowsDone = 0  // and all of them are counted where they are read again
 }
 
 // beginsXA reports whether an event begins the group of a transaction that is prepared,
@@ -131,7 +132,7 @@ func (r *reader) decided(ctx context.Context, h header, id string, start int64, 
 				return err
 			}
 		}
-		r.pos.events = 1
+		r.pos.events, r.pos.rowsDone = 1, 0
 		r.undo.known = true // the rows stand elsewhere
 		at, known := r.pos.prepared[id]
 		err := errNoXA
