@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"millrace/connectors"
-	"millrace/connectors/cdc"
 	"millrace/connectors/connectortest"
 	"millrace/deploy/peers"
 	"millrace/schema"
@@ -340,8 +339,7 @@ func TestUpdatesWithoutWhatIsAlike(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
-		r := &reader{t: tk, build: cdc.NewBuilder(10)}
-		before, after, err := r.decodeRow(plan, &e)
+		before, after, err := decodeRow(new(schema.Arena), plan, &e)
 		if err != nil || show(before) != "{id:7 v:ab n:5 x:null}" || show(after) != c.want || len(e.rows.b) != 0 {
 			t.Errorf("%s: %s became %s, want %s (%v); %d bytes are left", c.name, show(before), show(after), c.want, err, len(e.rows.b))
 		}

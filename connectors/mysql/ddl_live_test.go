@@ -3,6 +3,7 @@ package mysql
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -272,4 +273,105 @@ func TestTablesMadeOfQueries(t *testing.T) {
 			t.Error("no offset within the transaction")
 		}
 	})
+}
+
+// TestAConnectionLostBehindDDL: a connection that breaks behind a statement, whose place is not on its way yet, is made anew in front of it. The
+// statement comes twice and is followed once, and rows that come again are read with the columns that they had.
+func TestAConnectionLostBehindDDL(t *testing.T) {
+	eachServer(t, func(t *testing.T, d *database) {
+		d.exec("CREATE TABLE t (id INT PRIMARY KEY)")
+		conf, topic := d.config("table.include.list", d.name+".t", "include.schema.changes", "false"), "p."+d.name+".t"
+		r := d.start(conf, nil)
+		tk := r.Task.(*task)
+		streaming(r)
+		rows := func(n int) {
+			t.Helper()
+			r.WaitFor(fmt.Sprintf("%d rows", n), func() bool { return len(on(r.Records(), topic)) >= n })
+		}
+		var want []string
+		columns := ""
+		for i := range 2 { // more losses at once are for the worker to see
+			d.exec(fmt.Sprintf("INSERT INTO t (id) VALUES (%d)", 2*i))
+			want = append(want, fmt.Sprintf("c%s id=%d", columns, 2*i))
+			rows(2*i + 1) // the next place without a record follows a second later
+			d.exec(fmt.Sprintf("ALTER TABLE t ADD COLUMN c%d INT DEFAULT %[1]d FIRST", i))
+			file, at, _ := strings.Cut(d.logEnd(), ":")
+			r.WaitFor("the statement", func() bool {
+				tk.seen.mu.Lock()
+				defer tk.seen.mu.Unlock()
+				end, err := strconv.ParseInt(at, 10, 64)
+				return err == nil && (tk.seen.file != file || tk.seen.at >= end)
+			})
+			d.killDumps()
+			columns = fmt.Sprintf(" c%d=%[1]d", i) + columns
+			d.exec(fmt.Sprintf("INSERT INTO t (id) VALUES (%d)", 2*i+1))
+			want = append(want, fmt.Sprintf("c%s id=%d", columns, 2*i+1))
+			rows(2*i + 2)
+		}
+		r.Stop()
+		if got := afters(on(r.Records(), topic)); !slices.Equal(got, want) {
+			t.Errorf("%q, want %q", got, want)
+		}
+		if n := tk.seen.disconnects.Load(); n < 2 {
+			t.Errorf("%d connections were lost, want 2", n)
+		}
+		again := d.start(conf, r.Offsets)
+		d.exec("INSERT INTO t (id) VALUES (100)")
+		again.WaitFor("a row", func() bool { return len(on(again.Records(), topic)) > 0 })
+		again.Stop()
+		if got := afters(on(again.Records(), topic)); !slices.Equal(got, []string{"c" + columns + " id=100"}) {
+			t.Errorf("behind a restart %q", got)
+		}
+	})
+}
+
+// TestTextInPlaceOfRows: what a session writes into the log as statements, without rows, is no silent loss where it concerns a captured table.
+func TestTextInPlaceOfRows(t *testing.T) {
+	eachServer(t, func(t *testing.T, d *database) {
+		d.exec("CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE other (id INT PRIMARY KEY)")
+		conf, topic := d.config("table.include.list", d.name+".t"), "p."+d.name+".t"
+		r := d.start(conf, nil)
+		streaming(r)
+		d.exec("SET SESSION binlog_format = 'STATEMENT'", "INSERT INTO other VALUES (1)", "SET SESSION binlog_format = 'ROW'", "INSERT INTO t VALUES (1)")
+		r.WaitFor("the row", func() bool { return len(on(r.Records(), topic)) == 1 })
+		d.exec("SET SESSION binlog_format = 'STATEMENT'", "INSERT INTO t VALUES (4711)", "SET SESSION binlog_format = 'ROW'", "INSERT INTO t VALUES (3)")
+		err := r.Wait()
+		if f := connectors.FailureOf(err); f == nil || f.Reason != reasonNoLog || !strings.Contains(err.Error(), d.name+".t") || strings.Contains(err.Error(), "4711") {
+			t.Fatalf("the task ended with %v", err)
+		}
+		conf["event.processing.failure.handling.mode"] = "warn"
+		again := d.start(conf, r.Offsets)
+		again.WaitFor("the row behind it", func() bool { return len(on(again.Records(), topic)) > 0 })
+		again.Stop()
+		if got := afters(on(again.Records(), topic)); !slices.Equal(got, []string{"c id=3"}) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+// TestStatementsThatChangeRows: which captured table a statement's text names.
+func TestStatementsThatChangeRows(t *testing.T) {
+	h := historyOf(t, &memoryJournal{}, "table.include.list", "db.t,db2.t2")
+	for _, id := range []TableID{{"db", "t"}, {"db", "other"}, {"db2", "t2"}} {
+		h.cat.tables[id] = &Table{ID: id}
+	}
+	for sql, want := range map[string]TableID{
+		"INSERT INTO t VALUES (1)":                                    {"db", "t"},
+		"/* tool */ insert ignore into `t` (id) values (1)":           {"db", "t"},
+		"UPDATE other JOIN db2.t2 ON other.id = t2.id SET t2.a = 1":   {"db2", "t2"},
+		"DELETE FROM `db` . `t` WHERE id = 1":                         {"db", "t"},
+		"REPLACE t SELECT * FROM other":                               {"db", "t"},
+		"LOAD DATA INFILE 'x' INTO TABLE `db`.`t` (id)":               {"db", "t"},
+		"WITH q AS (SELECT 1) DELETE FROM t":                          {"db", "t"},
+		"INSERT INTO other VALUES ('t')":                              {},
+		"INSERT INTO db2.t VALUES (1)":                                {},
+		"INSERT INTO t2 VALUES (1)":                                   {},
+		"CREATE TABLE t (id INT)":                                     {},
+		"GRANT INSERT ON t TO u":                                      {},
+		"INSERT INTO other SELECT id FROM elsewhere.t /* db.t too */": {},
+	} {
+		if got := h.rowsOf(sql, "db", h.cat.d); got != want {
+			t.Errorf("%s: %v, want %v", sql, got, want)
+		}
+	}
 }

@@ -206,8 +206,12 @@ func TestHistoryIsRecovered(t *testing.T) {
 		for at := 0; at < len(log); {
 			if r.IntN(8) == 0 && at > 0 { // a start that resumes here or further back
 				at -= r.IntN(min(at, 12)) // a position behind a statement at least
-				h = open()
-				if err := h.Recover(t.Context(), log[at-1].end); err != nil {
+				back := h.Rewind          // the task lives on, and has lost its connection
+				if r.IntN(2) == 0 {
+					h = open()
+					back = h.Recover
+				}
+				if err := back(t.Context(), log[at-1].end); err != nil {
 					t.Fatalf("round %d, at %d: %v", round, at, err)
 				}
 				sameCatalog(t, h.cat, log[at-1].cat, fmt.Sprintf("round %d, resumed behind statement %d of %d", round, at, reached))
