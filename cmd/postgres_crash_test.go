@@ -1,7 +1,10 @@
 package cmd_test
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -12,9 +15,9 @@ import (
 )
 
 // TestServerCrashesLoseAndRepeatNothing stops the database server at once (SIGQUIT: no
-// checkpoint, its log is replayed at the next start) in a snapshot and in the stream, and
-// ends the worker with SIGKILL in between: a reader of committed records must see every change
-// exactly once, in order, COPY and inserts of many rows among them.
+// checkpoint, its log is replayed at the next start) in the middle of a snapshot and in the middle
+// of a transaction of the stream, and ends the worker with SIGKILL in between: a reader of committed
+// records must see every change exactly once, in order, COPY and inserts of many rows among them.
 func TestServerCrashesLoseAndRepeatNothing(t *testing.T) {
 	// What a commit has promised is on disk: what the server itself loses is not ours to find.
 	pg := peers.PostgresOwn(t, peers.PostgresOptions{Settings: map[string]string{"synchronous_commit": "on"}})
@@ -27,13 +30,16 @@ func TestServerCrashesLoseAndRepeatNothing(t *testing.T) {
 	if err := k.copyIn(t.Context(), 90_000); err != nil {
 		t.Fatal(err)
 	}
+	// A snapshot reads as many rows as the gate lets through, and each one behind them takes a millisecond.
+	const free, gate = 30_000, "SELECT * FROM public.load WHERE CASE WHEN id < (SELECT free FROM public.gate) THEN true ELSE pg_sleep(0.001) IS NOT NULL END"
+	pg.Exec(t, db, "CREATE TABLE gate (free int NOT NULL)", fmt.Sprintf("INSERT INTO gate VALUES (%d)", free))
+	conf := pgSource(pg, db, "public.load")
+	conf["snapshot.select.statement.overrides"], conf["snapshot.select.statement.overrides.public.load"] = "public.load", gate
 	k.p = r.start(t)
-	k.p.create("pg", pgSource(pg, db, "public.load"))
+	k.p.create("pg", conf)
 
-	var writing sync.Mutex // held by whoever uses the connection: a crash never meets a transaction of the load
-	crash := func(phase string) {
-		writing.Lock()
-		defer writing.Unlock()
+	var writing sync.Mutex        // held by whoever uses the connection: a crash never meets a transaction of the load
+	crash := func(phase string) { // with the lock
 		pg.Kill(t)
 		k.kills[phase]++
 		pg.Start(t)
@@ -43,16 +49,21 @@ func TestServerCrashesLoseAndRepeatNothing(t *testing.T) {
 		o := offsetsOf(k.p, "pg")
 		return strings.Contains(o, `"lsn_commit"`) || strings.Contains(o, `"snapshot_completed":true`)
 	}
-	k.p.until("the snapshot runs", time.Minute, func() (bool, string) {
+	k.p.until("the middle of the snapshot", time.Minute, func() (bool, string) {
 		s, err := k.p.status("pg")
-		return err == nil && len(s.Tasks) == 1 && s.Tasks[0].State == "RUNNING", ""
+		if err != nil || len(s.Tasks) != 1 || s.Tasks[0].Reading == nil || s.Tasks[0].Reading.Snapshot == nil {
+			return false, fmt.Sprintf("%+v, %v", s, err)
+		}
+		sn := s.Tasks[0].Reading.Snapshot
+		return sn.Rows >= k.rnd.IntN(free-5000), fmt.Sprintf("%+v", *sn) // a batch, and what the server holds back, are not counted yet
 	})
-	time.Sleep(time.Duration(k.rnd.IntN(100)) * time.Millisecond)
-	phase := "snapshot"
-	if snapshotDone() { // a fast machine, or a slow look: the crash is the stream's then, and the rest holds all the same
-		phase = "after the snapshot"
+	if _, err := k.conn.Exec(t.Context(), "UPDATE gate SET free = 1000000000"); err != nil { // for the next one
+		t.Fatal(err)
 	}
-	crash(phase)
+	if snapshotDone() {
+		t.Fatal("the snapshot is over before the server is stopped")
+	}
+	crash("snapshot")
 	k.p.until("the snapshot is over", 2*time.Minute, func() (bool, string) { return snapshotDone(), offsetsOf(k.p, "pg") })
 
 	enough, done := make(chan struct{}), make(chan error, 1)
@@ -75,13 +86,10 @@ func TestServerCrashesLoseAndRepeatNothing(t *testing.T) {
 	}()
 	rounds := trial.Effort(2)
 	for i := range rounds {
-		before := offsetsOf(k.p, "pg")
-		k.p.until("the offset moves", 2*time.Minute, func() (bool, string) {
-			now := offsetsOf(k.p, "pg")
-			return now != before && now != "", now
-		})
-		time.Sleep(time.Duration(k.rnd.IntN(200)) * time.Millisecond)
-		crash("server")
+		writing.Lock()
+		k.withinATransaction()
+		crash("stream")
+		writing.Unlock()
 		if i < rounds-1 { // a new worker has patience anew
 			k.p.kill()
 			k.kills["worker"]++
@@ -92,10 +100,48 @@ func TestServerCrashesLoseAndRepeatNothing(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
+	if k.kills["snapshot"] != 1 || k.kills["stream"] != rounds {
+		t.Errorf("kills by phase: %v", k.kills)
+	}
 	t.Logf("kills by phase: %v; %d changes of %d rows", k.kills, k.next, k.ids)
 	if _, err := k.conn.Exec(t.Context(), "INSERT INTO load VALUES (-1, -1, 'marker')"); err != nil {
 		t.Fatal(err)
 	}
 	k.history[-1], k.alive[-1] = []int{-1}, true
 	k.exactlyOnce()
+}
+
+var committedAt = regexp.MustCompile(`"lsn_commit":(\d+)`)
+
+// withinATransaction makes a large transaction and returns when the stored offset lies within it. Whoever calls it keeps others from writing.
+func (k *killing) withinATransaction() {
+	k.t.Helper()
+	end := func() (at int64) {
+		k.t.Helper()
+		if err := k.conn.QueryRow(k.t.Context(), "SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn").Scan(&at); err != nil {
+			k.t.Fatal(err)
+		}
+		return at
+	}
+	for rows := 20_000; rows <= 320_000; rows *= 2 { // more for a faster machine
+		from := end()
+		if err := k.copyIn(k.t.Context(), rows); err != nil {
+			k.t.Fatal(err)
+		}
+		to, within := end(), false
+		k.p.until("the offset reaches a large transaction", 2*time.Minute, func() (bool, string) {
+			now := offsetsOf(k.p, "pg")
+			m := committedAt.FindStringSubmatch(now)
+			if m == nil {
+				return false, now
+			}
+			at, err := strconv.ParseInt(m[1], 10, 64)
+			within = strings.Contains(now, `"lsn_commit_before"`)
+			return err == nil && at > from && (within || at >= to), now
+		})
+		if within {
+			return
+		}
+	}
+	k.t.Fatal("no offset was seen within a transaction: the source is through with each before it can be stopped there")
 }
