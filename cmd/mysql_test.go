@@ -139,14 +139,14 @@ func TestKillsOfMySQLAndWorkerLoseAndRepeatNothing(t *testing.T) {
 	r := newRuns(t, "--config", "offset.flush.interval.ms=100")
 	k := &myKills{t: t, server: server, db: db, load: l, r: r, p: r.start(t), times: map[string]int{}}
 	rnd := rand.New(rand.NewPCG(seed, 2))
-	each := trial.Effort(3) // kills of each kind
+	crashes, workers := trial.Effort(3), trial.Effort(7) // kills of the server, and of the worker, which cost less: in the snapshot, and in the stream
 	if trial.Soak() {
-		each = 75
+		crashes, workers = 75, 75
 	}
 
-	for i := range 2*each + 1 {
+	for i := range crashes + workers + 1 {
 		free := rows
-		if i < 2*each {
+		if i < crashes+workers {
 			free = 4000 + rnd.IntN(rows/2-4000)
 		}
 		if err := l.exec("UPDATE gate SET free = %d", free); err != nil {
@@ -155,10 +155,10 @@ func TestKillsOfMySQLAndWorkerLoseAndRepeatNothing(t *testing.T) {
 		switch {
 		case i == 0:
 			k.p.create("my", conf)
-		case i%2 == 1:
-			k.worker("snapshot")
-		default:
+		case i%2 == 0 && i <= 2*crashes: // a worker is new each time, since its patience with a server has an end
 			k.crash("snapshot")
+		default:
+			k.worker("snapshot")
 		}
 		if free < rows {
 			k.snapshotAt(free - 3000) // a batch, and what the server holds back, are not counted yet
@@ -188,19 +188,21 @@ func TestKillsOfMySQLAndWorkerLoseAndRepeatNothing(t *testing.T) {
 		})
 		time.Sleep(time.Duration(rnd.IntN(200)) * time.Millisecond)
 	}
-	for range each {
+	for i := range workers {
+		if i < crashes {
+			moved()
+			k.crash("stream")
+		}
 		moved()
-		k.crash("stream")
-		moved()
-		k.worker("stream") // a new one has patience anew
+		k.worker("stream")
 	}
 	close(enough)
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	for _, kind := range []string{"server in the snapshot", "worker in the snapshot", "server in the stream", "worker in the stream"} {
-		if k.times[kind] != each {
-			t.Errorf("%d kills of the %s, want %d", k.times[kind], kind, each)
+	for kind, want := range map[string]int{"server in the snapshot": crashes, "worker in the snapshot": workers, "server in the stream": crashes, "worker in the stream": workers} {
+		if k.times[kind] != want {
+			t.Errorf("%d kills of the %s, want %d", k.times[kind], kind, want)
 		}
 	}
 	l.last++
