@@ -337,11 +337,7 @@ func TestWhatAReaderSawStays(t *testing.T) {
 			if part.LastStable() != 1 || part.HighWatermark() != 1 {
 				t.Fatalf("last stable offset %d, durable %d: want the transaction shown and its marker lost", part.LastStable(), part.HighWatermark())
 			}
-			after := r.fs.Crash(seed) // some of what was not synced is left, or nothing
-			r.close()
-
-			r.fs = after
-			r.openStore()
+			r.crash(seed) // some of what was not synced is left, or nothing
 			if strings.HasSuffix(r.log("a", 0), "open: 1") {
 				lost++
 			}
@@ -420,12 +416,7 @@ func TestATransactionNeedsNoRecordOfItsOwn(t *testing.T) {
 						if got := r.st.Get(Topic, 0).HighWatermark(); got != known {
 							t.Errorf("writing made the state's log durable from %d to %d", known, got)
 						}
-						r.fs.Inject(func(vfs.Op, string) *vfs.Fault { return &vfs.Fault{Err: vfs.ErrDead} })
-						after := r.fs.Crash(seed)
-						r.close()
-
-						r.fs = after
-						r.openStore()
+						r.crash(seed)
 						if r.st.Get(Topic, 0).End() == known {
 							lost++
 						}

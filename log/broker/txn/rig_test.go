@@ -59,14 +59,26 @@ func (r *rig) openStore() {
 }
 
 func (r *rig) close() {
+	if err := r.stop(); err != nil {
+		r.t.Error(err)
+	}
+}
+
+func (r *rig) stop() error {
 	if r.c != nil {
 		r.c.Close()
 		r.groups.Close()
 		r.c = nil
 	}
-	if err := r.st.Close(); err != nil {
-		r.t.Error(err)
-	}
+	return r.st.Close()
+}
+
+// crash is a loss of power and a start without coordinators.
+func (r *rig) crash(seed uint64) {
+	after := r.fs.Crash(seed)
+	_ = r.stop() // it may see that its disk is gone
+	r.fs = after
+	r.openStore()
 }
 
 // restart is a clean stop and a start without coordinators.
