@@ -145,7 +145,7 @@ var (
 	mAppended      = counter("millrace_log_appended_bytes_total", "Bytes that were written, by clients and by the log itself.")
 	mBatches       = counter("millrace_log_appended_batches_total", "Batches that were written.")
 	mDirtyBytes    = gauge("millrace_log_dirty_bytes", "Bytes that are written and not durable yet.")
-	mUndurable     = gauge("millrace_log_undurable_records", "Offsets that are written and not durable yet, of all partitions.")
+	mUndurable     = gauge("millrace_log_undurable_records", "Offsets that are written and not durable yet, of all partitions. What notes the end of a transaction stays so until the next one ends, or for 30 s.")
 	mStableLag     = gauge("millrace_log_last_stable_lag_records_max", "Most durable offsets of a partition that an open transaction holds back.")
 	mOpenTxns      = gauge("millrace_log_open_transactions", "Transactions that are open or being ended.")
 	mOldestTxn     = gauge("millrace_log_oldest_transaction_seconds", "Age of the oldest of them.")
