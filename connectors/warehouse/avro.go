@@ -98,7 +98,7 @@ func (f *container) header(s *avro.Schema) []byte {
 func (f *container) finish(o *body) finish {
 	e, err := f.encoders.Get(o.schema, f.compile)
 	if err != nil {
-		return func(context.Context, io.Writer) error { return err }
+		return func(context.Context, io.Writer, func()) error { return err }
 	}
 	header := f.header(e.avro)
 	// The marker follows from what is written, so that a file that is written again is the same.
@@ -106,7 +106,7 @@ func (f *container) finish(o *body) finish {
 	var sync [16]byte
 	binary.BigEndian.PutUint64(sync[:8], rng.Uint64())
 	binary.BigEndian.PutUint64(sync[8:], rng.Uint64())
-	return func(_ context.Context, w io.Writer) error {
+	return func(_ context.Context, w io.Writer, _ func()) error {
 		if _, err := w.Write(append(header[:len(header):len(header)], sync[:]...)); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package warehouse
 
 import (
+	"context"
 	"io"
 	"strings"
 
@@ -111,6 +112,10 @@ type group struct {
 	files  []*openFile
 	finish [][]finish // of each file's bodies
 	end    int64      // offset behind the last record
+
+	// Of one that is under way; guarded by Task.mu.
+	withdraw context.CancelFunc // ends the making of its files
+	shown    bool               // they are being made visible
 }
 
 // release gives back what the group's files hold.

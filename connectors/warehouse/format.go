@@ -22,8 +22,8 @@ type format interface {
 	finish(o *body) finish
 }
 
-// A finish writes a file. Where that takes much memory it waits for its turn, until ctx ends.
-type finish func(ctx context.Context, w io.Writer) error
+// A finish writes a file. Where that takes much memory it waits for its turn, until ctx ends. moving is called while that gets on.
+type finish func(ctx context.Context, w io.Writer, moving func()) error
 
 // jsonLines are values as JSON without their schemas, one in a line.
 type jsonLines struct {

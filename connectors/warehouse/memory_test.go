@@ -8,10 +8,12 @@ import (
 	goruntime "runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
 
+	"millrace/connectors"
 	"millrace/connectors/connectortest"
 	"millrace/schema"
 )
@@ -85,6 +87,9 @@ func (h *hooked) Encode(dst, src []byte) ([]byte, error) {
 	return h.Codec.Encode(dst, src)
 }
 
+// still is who does not care whether something gets on.
+func still() {}
+
 // However many files are finished at once, in however many tasks, what they take together is bounded: the others wait, as long as their task runs.
 func TestWideFilesWaitForEachOther(t *testing.T) {
 	b := schema.NewStruct("wide")
@@ -126,7 +131,7 @@ func TestWideFilesWaitForEachOther(t *testing.T) {
 			making.Release(makingBytes - memory)
 		}
 	}
-	if err := f.finish(file)(t.Context(), io.Discard); err != nil || !checked {
+	if err := f.finish(file)(t.Context(), io.Discard, still); err != nil || !checked {
 		t.Errorf("it is made: %v, %v", checked, err)
 	}
 	if !making.TryAcquire(makingBytes) {
@@ -136,9 +141,84 @@ func TestWideFilesWaitForEachOther(t *testing.T) {
 	codec.then = func() { t.Error("it is made while others have the memory") }
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
-	if err := f.finish(file)(ctx, io.Discard); !errors.Is(err, context.Canceled) {
+	if err := f.finish(file)(ctx, io.Discard, still); !errors.Is(err, context.Canceled) {
 		t.Errorf("a task that ends: %v", err)
 	}
+}
+
+// A file that waits for its turn gets on as those do that it waits for: a task with such a file is not taken for one that hangs.
+func TestWhoWaitsForOthersGetsOnWithThem(t *testing.T) {
+	b := newBudget(10)
+	if err := b.acquire(t.Context(), 8, still); err != nil {
+		t.Fatal(err)
+	}
+	moving, got := make(chan struct{}), make(chan error, 1)
+	go func() { got <- b.acquire(t.Context(), 5, func() { moving <- struct{}{} }) }()
+	tell := func(what string, tell func()) {
+		t.Helper()
+		for limit := time.After(30 * time.Second); ; {
+			tell()
+			select {
+			case <-moving:
+				return
+			case err := <-got:
+				t.Fatalf("%s: it has its part (error: %v) while the others have theirs", what, err)
+			case <-limit:
+				t.Fatalf("%s: who waits did not get on", what)
+			case <-time.After(10 * time.Millisecond): // it has not begun to wait
+			}
+		}
+	}
+	tell("a row group is written", b.moved)
+	tell("another one", b.moved)
+	b.release(8)
+	for limit := time.After(30 * time.Second); ; {
+		select {
+		case <-moving:
+			continue
+		case err := <-got:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-limit:
+			t.Error("it does not get what was given back")
+		}
+		return
+	}
+}
+
+// A partition is given back although its files wait for those of others: the group of consumers waits for that.
+func TestAPartitionWhoseFilesWaitIsGivenBack(t *testing.T) {
+	if !making.TryAcquire(makingBytes) {
+		t.Fatal("somebody makes files")
+	}
+	f := newFolders()
+	s := schema.NewStruct("order").Field("id", schema.Int64Schema).Build()
+	run := connectortest.NewSinkRun(t, sinkPlugin(f), nil, conf("format.class", "ParquetFormat", "flush.size", "1"), true, topic)
+	task := run.Task.(*Task)
+	run.Put([]schema.Record{connectortest.At(schema.Record{ValueSchema: s, Value: schema.StructValue(s, []schema.Value{schema.Int64Value(1)})}, topic, 0)})
+	for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) {
+		task.mu.Lock()
+		busy := task.parts[topic].busy
+		task.mu.Unlock()
+		if busy {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the file is not begun")
+		}
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- task.Close(t.Context(), []connectors.TopicPartition{topic}, false) }()
+	select {
+	case err := <-closed:
+		if err != nil || f.names() != "" {
+			t.Errorf("%v, visible: %s", err, f.names())
+		}
+	case <-time.After(30 * time.Second):
+		t.Error("the partition is not given back while its file waits")
+	}
+	making.release(makingBytes)
 }
 
 // What files take follows from their columns and their size, and ordinary ones are made side by side.
@@ -191,7 +271,7 @@ func TestParquetFilesOfManyColumns(t *testing.T) {
 			}
 		}
 		before := heap()
-		if err := f.finish(file)(t.Context(), io.Discard); err != nil {
+		if err := f.finish(file)(t.Context(), io.Discard, still); err != nil {
 			t.Fatal(err)
 		}
 		m, err := f.maker(file)

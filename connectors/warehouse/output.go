@@ -296,7 +296,7 @@ func (e *structFields) build(key, value *schema.Schema) (*schema.Schema, error) 
 type jsonArray struct{ rawBytes }
 
 func (f *jsonArray) finish(o *body) finish {
-	return func(_ context.Context, w io.Writer) error {
+	return func(_ context.Context, w io.Writer, _ func()) error {
 		out := bufio.NewWriterSize(w, blockBytes)
 		out.WriteString("[\n")
 		in := bufio.NewReaderSize(io.NewSectionReader(&o.content, 0, o.content.size-1), blockBytes) // but for the last line feed

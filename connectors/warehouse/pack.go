@@ -35,13 +35,13 @@ func (p *packed) ext() string { return p.format.ext() + p.end }
 
 func (p *packed) finish(o *body) finish {
 	inner := p.format.finish(o)
-	return func(ctx context.Context, w io.Writer) error {
+	return func(ctx context.Context, w io.Writer, moving func()) error {
 		z, err := p.pack(w)
 		if err != nil {
 			return err
 		}
 		if inner != nil {
-			err = inner(ctx, z)
+			err = inner(ctx, z, moving)
 		} else {
 			_, err = io.Copy(z, io.NewSectionReader(&o.content, 0, o.content.size))
 		}

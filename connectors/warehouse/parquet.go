@@ -12,7 +12,6 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/compress"
-	"golang.org/x/sync/semaphore"
 
 	"millrace/schema"
 	"millrace/schema/avro"
@@ -71,20 +70,23 @@ func (f *parquetFiles) ext() string { return f.codec.ext + ".parquet" }
 func (f *parquetFiles) finish(o *body) finish {
 	m, err := f.maker(o)
 	if err != nil {
-		return func(context.Context, io.Writer) error { return err }
+		return func(context.Context, io.Writer, func()) error { return err }
 	}
-	return func(ctx context.Context, w io.Writer) error {
+	return func(ctx context.Context, w io.Writer, moving func()) error {
 		memory := min(m.memory(o.size), makingBytes)
-		if err := making.Acquire(ctx, memory); err != nil {
+		if err := making.acquire(ctx, memory, moving); err != nil {
 			return err
 		}
-		defer making.Release(memory)
-		return m.make(w, o)
+		defer making.release(memory)
+		return m.make(w, o, func() {
+			moving()
+			making.moved()
+		})
 	}
 }
 
 // making bounds what all tasks of the process take together while they make Parquet files; one that takes more by itself is alone.
-var making = semaphore.NewWeighted(makingBytes)
+var making = newBudget(makingBytes)
 
 const makingBytes = 208 << 20
 
@@ -134,7 +136,7 @@ type parquetMaker struct {
 // smallPage is the least that a column's buffer is made for.
 const smallPage = 4 << 10
 
-func (m *parquetMaker) make(w io.Writer, o *body) error {
+func (m *parquetMaker) make(w io.Writer, o *body, moving func()) error {
 	s, kept := m.idle.Get().(*shredder)
 	if !kept {
 		s = &shredder{columns: make([][]parquet.Value, m.root.to)}
@@ -142,7 +144,7 @@ func (m *parquetMaker) make(w io.Writer, o *body) error {
 	// The library makes a column's buffer for a whole page. A small file has none, so that its pages are as large as all of it.
 	page := min(m.page, max(int(min(o.size, pageBytes)), smallPage))
 	out := parquet.NewWriter(w, append(slices.Clip(m.options), parquet.PageBufferSize(page))...) // the generic one takes no lists of two levels
-	if err := s.all(o, m.root, m.groupBytes, out); err != nil {
+	if err := s.all(o, m.root, m.groupBytes, out, moving); err != nil {
 		return err
 	}
 	if o.largest < longRecord {
@@ -166,8 +168,8 @@ type columnFile interface {
 
 var errTornRow = errors.New("what was kept of a record cannot be read")
 
-// all writes the records of a file.
-func (s *shredder) all(o *body, root *shape, groupBytes int64, out columnFile) error {
+// all writes the records of a file. moving is called behind each row group.
+func (s *shredder) all(o *body, root *shape, groupBytes int64, out columnFile, moving func()) error {
 	at, group := int64(0), int64(0)
 	writers := out.ColumnWriters()
 	for _, c := range o.cuts {
@@ -194,6 +196,7 @@ func (s *shredder) all(o *body, root *shape, groupBytes int64, out columnFile) e
 			if err := out.Flush(); err != nil {
 				return err
 			}
+			moving()
 			group = 0
 		}
 	}

@@ -84,7 +84,7 @@ func TestAFileIsTheSameAfterOthers(t *testing.T) {
 	}
 	write := func(m *parquetMaker, o *body) []byte {
 		var out bytes.Buffer
-		if err := m.make(&out, o); err != nil {
+		if err := m.make(&out, o, still); err != nil {
 			t.Fatal(err)
 		}
 		return out.Bytes()

@@ -133,6 +133,9 @@ func (t *Task) Close(ctx context.Context, parts []connectors.TopicPartition, los
 		for _, f := range p.open {
 			f.release()
 		}
+		if g := t.first(p); p.busy && !g.shown {
+			g.withdraw() // its files may wait for those of many others
+		}
 		t.queue = slices.DeleteFunc(t.queue, func(g *group) bool {
 			if g.part != p || p.busy && g == t.first(p) {
 				return false
@@ -550,8 +553,11 @@ func (t *Task) commitAll(ctx context.Context) {
 			t.cond.Wait()
 			g = t.begin()
 		}
+		making, withdraw := context.WithCancel(ctx)
+		g.withdraw = withdraw
 		t.mu.Unlock()
-		err := t.commit(ctx, g)
+		err := t.commit(ctx, making, g)
+		withdraw()
 		t.mu.Lock()
 		t.ended(ctx, g, err)
 	}
@@ -596,8 +602,16 @@ func (t *Task) ended(ctx context.Context, g *group, err error) {
 	}
 }
 
-// commit makes a group visible.
-func (t *Task) commit(ctx context.Context, g *group) (err error) {
+// shows notes that a group's files are being made visible, from when on who takes the partition away waits for them; false: it was taken away.
+func (t *Task) shows(g *group) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	g.shown = !g.part.gone
+	return g.shown
+}
+
+// commit makes a group visible. making ends with ctx, or when the group's partition is taken away.
+func (t *Task) commit(ctx, making context.Context, g *group) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			t.lg.Error("writing files panicked", "panic", p, "stack", string(debug.Stack()))
@@ -617,7 +631,7 @@ func (t *Task) commit(ctx context.Context, g *group) (err error) {
 			if finish := g.finish[i][j]; finish != nil {
 				whole = &content{s: t.spool}
 				defer whole.release()
-				if err := finish(ctx, whole); err != nil {
+				if err := finish(making, whole, moving); err != nil {
 					return err
 				}
 				moving()
@@ -625,6 +639,9 @@ func (t *Task) commit(ctx context.Context, g *group) (err error) {
 			files = append(files, File{Name: name + b.view.ext(), First: f.first, Last: f.last, FirstTime: f.firstTime, Records: f.records, Size: whole.size, Body: whole,
 				end: fmt.Sprintf("%s%0*d", t.set.delim, t.set.pad, f.last), ext: b.view.ext()})
 		}
+	}
+	if !t.shows(g) {
+		return context.Canceled
 	}
 	return t.target.Commit(ctx, g.part.tp, files, moving)
 }
