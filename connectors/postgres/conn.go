@@ -52,7 +52,6 @@ func (s *settings) config(replication bool) (*pgconn.Config, error) {
 	cfg.RuntimeParams = map[string]string{
 		"application_name": s.application(), "client_encoding": "UTF8", "TimeZone": "UTC", "DateStyle": "ISO, MDY", "IntervalStyle": "postgres",
 		"extra_float_digits": "3", "bytea_output": "hex", "lc_monetary": "C", "standard_conforming_strings": "on", "statement_timeout": "0",
-		"idle_in_transaction_session_timeout": "0",
 	}
 	if replication {
 		cfg.RuntimeParams["replication"] = "database"
@@ -95,6 +94,9 @@ func (s *settings) open(ctx context.Context, files connectors.Files) (*session, 
 	if err == nil {
 		c.version, err = strconv.Atoi(rows[0][0].text)
 	}
+	if err == nil {
+		_, err = c.query(ctx, lasting(c.version))
+	}
 	for _, sql := range s.initial {
 		if err == nil {
 			_, err = c.query(ctx, sql)
@@ -105,6 +107,19 @@ func (s *settings) open(ctx context.Context, files connectors.Files) (*session, 
 		return nil, s.classify(err, "begin a session")
 	}
 	return c, nil
+}
+
+// lasting takes off a session what administrators limit for all: ours may rest for as long as nothing changes its tables' shapes, and a
+// snapshot takes the time that it takes.
+func lasting(version int) string {
+	sql := "SET idle_in_transaction_session_timeout = 0"
+	if version >= 140000 {
+		sql += "; SET idle_session_timeout = 0"
+	}
+	if version >= 170000 {
+		sql += "; SET transaction_timeout = 0"
+	}
+	return sql
 }
 
 func (s *settings) connecting() string {

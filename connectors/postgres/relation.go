@@ -60,6 +60,7 @@ type table struct {
 	nameValue    schema.Value
 	shape        string // what it was compiled from, to recognise it
 	reselect     *reselection
+	unkeyed      string // a column of the key that deletes come without; "": none
 }
 
 // String is schema.name.
@@ -112,6 +113,7 @@ func (s *settings) compile(rel *relation, cat *described, types map[uint32]*type
 	if t.Layout, err = envelope.NewLayout(name, fields, source); err != nil {
 		return nil, nil, fmt.Errorf("table %s: %w", t, err)
 	}
+	t.unkeyed = rel.withoutKey(keyNames)
 	if len(keyNames) > 0 {
 		b := schema.NewStruct(name + envelope.KeySuffix)
 		for _, k := range keyNames {
@@ -166,6 +168,20 @@ func (s *settings) keyOf(rel *relation, cat *described) []string {
 		return known // the same columns, in the key's own order
 	}
 	return flagged
+}
+
+// withoutKey is a column of the key that is no part of the replica identity, so that the server does not send it with the old row
+// of a change; "" where there is none.
+func (rel *relation) withoutKey(key []string) string {
+	if rel.identity == 'f' {
+		return ""
+	}
+	for _, c := range rel.columns {
+		if !c.key && slices.Contains(key, c.name) {
+			return c.name
+		}
+	}
+	return ""
 }
 
 // fieldSchema is a column's schema with what the catalog knows of it; told is nil

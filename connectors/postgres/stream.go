@@ -377,7 +377,6 @@ func (r *reader) message(ctx context.Context, at lsn, b []byte) error {
 	case msgRelation:
 		return r.relation(ctx, b[1:])
 	case msgTruncate:
-		r.ordinal++
 		return r.truncate(ctx, at, &c)
 	case msgMessage:
 		return r.logical(ctx, at, &c)
@@ -511,6 +510,10 @@ func (r *reader) decode(ctx context.Context, t *table, at lsn, kind byte, c *cur
 	a := &r.build.Arena
 	var before, after schema.Value
 	form := c.u8()
+	partial := form == 'K' && t.unkeyed != "" // a key made of it would be another row's
+	if partial && kind == msgDelete {
+		return &valueError{t.unkeyed, errUnkeyed}
+	}
 	if form == 'K' || form == 'O' {
 		v, lost, err := t.row(a, c, nil)
 		if err != nil {
@@ -552,7 +555,9 @@ func (r *reader) decode(ctx context.Context, t *table, at lsn, kind byte, c *cur
 		r.events.Create(&ch)
 		return nil
 	}
-	ch.OldKey = before
+	if !partial {
+		ch.OldKey = before
+	}
 	if full {
 		ch.Before = before
 		if r.t.s.skipUnchanged && schema.EqualValues(before, after) {
@@ -564,34 +569,37 @@ func (r *reader) decode(ctx context.Context, t *table, at lsn, kind byte, c *cur
 	return nil
 }
 
-// truncate takes a TRUNCATE, which may name several tables.
+var errUnkeyed = errors.New("is part of the key (message.key.columns), and the server sends a deleted row without it; run ALTER TABLE … REPLICA IDENTITY FULL, which helps for what is deleted from then on")
+
+// truncate takes a TRUNCATE, which may name several tables: it counts as a message for each of them, so that many fit into several batches.
 func (r *reader) truncate(ctx context.Context, at lsn, c *cursor) error {
 	n := int(c.u32())
 	c.u8()
-	if r.done(at) {
-		return nil
-	}
-	if err := r.room(ctx, 0); err != nil {
-		return err
-	}
 	for i := 0; i < n && !c.bad; i++ {
 		t, known := r.tables[c.u32()]
 		if c.bad {
 			break
 		}
+		if r.ordinal++; r.done(at) {
+			continue
+		}
 		if !known {
 			return errors.New("the server sent the truncation of a table which it has not announced")
 		}
 		if t == nil {
+			r.moved(at)
 			continue
+		}
+		if err := r.room(ctx, 0); err != nil {
+			return err
 		}
 		r.events.Truncate(&cdc.Change{Table: &t.Table, Source: r.block.at(&r.build.Arena, t.schemaValue, t.nameValue, at), At: r.clock.Moment(), TxID: r.blockID(at)})
 		r.build.Grow(rowOverhead)
+		r.moved(at)
 	}
 	if c.bad {
 		return errShort
 	}
-	r.moved(at)
 	return nil
 }
 
@@ -681,6 +689,10 @@ func (r *reader) relation(ctx context.Context, b []byte) error {
 		r.t.warnOnce("reselect "+t.String(), "columns are not read again: the table has no key", slog.String("table", t.String()))
 	}
 	r.t.warnSkipped(t, skipped)
+	if t.unkeyed != "" {
+		r.t.warnOnce("unkeyed "+t.String(), "deletes of the table cannot be sent, nor changes of its key be noticed: the key (message.key.columns) has a column that is no part of the replica identity; run ALTER TABLE … REPLICA IDENTITY FULL",
+			slog.String("table", t.String()), slog.String("column", t.unkeyed))
+	}
 	r.tables[rel.oid] = t
 	return nil
 }

@@ -243,10 +243,7 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue) (pos position, too
 		pos, err = t.snapshotAlone(ctx, queue, c, tables)
 		return pos, true, err
 	}
-	if err := s.setIdentities(ctx, c, tables); err != nil {
-		return pos, false, err
-	}
-	if err := s.preparePublication(ctx, c, tables); err != nil {
+	if err := s.prepareTables(ctx, c, tables); err != nil {
 		return pos, false, err
 	}
 	if silent, err := s.unpublished(ctx, c, tables); err != nil {
@@ -319,6 +316,25 @@ func (t *task) prepare(ctx context.Context, queue *cdc.Queue) (pos position, too
 	pos, err = t.snapshot(ctx, queue, c, st, tables, since)
 	return pos, true, err
 }
+
+// prepareTables sees to the replica identities and the publication. Both want locks, and whoever comes behind one who waits for a lock
+// waits, too: so it does not wait for long.
+func (s *settings) prepareTables(ctx context.Context, c *session, tables []catalogTable) error {
+	if _, err := c.query(ctx, setLockTimeout); err != nil {
+		return s.classify(err, "begin a session")
+	}
+	if err := s.setIdentities(ctx, c, tables); err != nil {
+		return err
+	}
+	if err := s.preparePublication(ctx, c, tables); err != nil {
+		return err
+	}
+	_, err := c.query(ctx, "RESET lock_timeout")
+	return s.classify(err, "begin a session")
+}
+
+// setLockTimeout bounds how long a session's next statements wait for locks.
+const setLockTimeout = "SET lock_timeout = '10s'"
 
 // replaceSlot drops a slot that the server has invalidated, so that a new one can be made.
 func (t *task) replaceSlot(ctx context.Context, c *session, why error) (*slotState, error) {
@@ -540,12 +556,18 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position, unti
 		return false, err
 	}
 	defer meta.close()
-	if _, err := meta.query(ctx, "SET lock_timeout = '10s'"); err != nil {
+	if _, err := meta.query(ctx, setLockTimeout); err != nil {
 		return false, s.classify(err, "begin a session")
 	}
 	types, err := meta.readTypes(ctx)
 	if err != nil {
 		return false, err
+	}
+	// A connection that broke may be answered by another server now.
+	if ahead, err := s.beyond(ctx, meta, *pos); err != nil {
+		return false, err
+	} else if ahead {
+		return false, connectors.Retriable(fmt.Errorf("the position %s lies beyond the end of the server's log, and offset.mismatch.strategy=trust_slot has the next start take the slot's", pos.commit))
 	}
 	rc, err := t.startStream(ctx, meta.version, pos.commit)
 	if err != nil {
