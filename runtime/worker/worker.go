@@ -14,7 +14,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"millrace/connectors"
@@ -23,10 +22,8 @@ import (
 	"millrace/runtime/provider"
 	"millrace/runtime/settings"
 	"millrace/runtime/store"
-	"millrace/runtime/tolerance"
 	"millrace/schema"
 	"millrace/schema/config"
-	"millrace/schema/javatext"
 )
 
 // Config is what a worker needs.
@@ -445,117 +442,6 @@ func (w *Worker) run(ctx, hard context.Context, t *Task, spec TaskSpec) error {
 	return w.runSink(ctx, hard, t, spec, info)
 }
 
-func (w *Worker) runSource(ctx, hard context.Context, t *Task, spec TaskSpec, info Info) error {
-	v, err := parse(settings.Source, spec.Connector)
-	if err != nil {
-		return err
-	}
-	own, err := parse(info.config, spec.Task)
-	if err != nil {
-		return err
-	}
-	cc := w.Context(spec.ID.Connector, spec.ID.Task)
-	cc.Restarts = spec.Restarts
-	act := t.Meter.begin(runtime.SourceType, t.gate)
-	plugin, _ := w.cfg.Plugins.Sources.Find(info.Class)
-	overrides, errs := w.cfg.Worker.ClientOverrides(runtime.Producer, spec.Connector)
-	if err := wrong(errs); err != nil {
-		return err
-	}
-	l, made, done, err := w.logsOf(ctx, runtime.Producer, overrides, spec.Connector, cc.Log)
-	if err != nil {
-		return err
-	}
-	defer done()
-	tops := &topics{admin: made.Admin(), await: made.AwaitTopic, lg: cc.Log, known: map[string]limits{}, used: w.usedBy(spec.ID)}
-	if w.cfg.Worker.TopicCreation {
-		if tops.as, errs = settings.NewTopicCreation(settings.TopicCreationGroups.Get(v), spec.Connector); len(errs) > 0 {
-			return wrong(errs)
-		}
-	}
-	stores, closeStores, err := w.OffsetStores(ctx, spec.Connector, cc.Log)
-	if err != nil {
-		return err
-	}
-	defer closeStores()
-	cc.Offsets = offsets{stores: stores, connector: spec.ID.Connector}
-	var txn *transactions
-	var client *kgo.Client
-	if w.cfg.Worker.ExactlyOnceSources() {
-		txn, client, err = w.transactional(ctx, l, v, spec, overrides, tops.limit, t.Meter, cc.Log)
-	} else {
-		client, err = w.producer(l, "connector-producer-"+spec.ID.String(), overrides, tops.limit, t.Meter)
-	}
-	if err != nil {
-		return err
-	}
-	// What is the worker's to keep is written by the worker, whoever writes the records.
-	ofWorker := func(name string) (*kgo.Client, error) {
-		cl, err := w.producer(w.cfg.Log, name+spec.ID.String(), overrides, tops.limit, t.Meter)
-		if err == nil {
-			context.AfterFunc(hard, cl.Close)
-		}
-		return cl, err
-	}
-	journals := &journals{log: w.cfg.Log, lg: cc.Log, servers: w.cfg.Worker.Properties["bootstrap.servers"], client: client,
-		make: func() (*kgo.Client, error) { return ofWorker("connector-journal-producer-") },
-		reach: func(ctx context.Context, at connectors.JournalPlace) (reached, error) {
-			r, err := w.reachJournal(ctx, at, "connector-journal-"+spec.ID.String(), tops.limit, t.Meter, cc.Log)
-			if err == nil {
-				context.AfterFunc(hard, r.client.Close)
-			}
-			return r, err
-		}}
-	if txn != nil || l != w.cfg.Log {
-		journals.client = nil // in transactions it takes records inside of them alone
-	}
-	defer journals.close()
-	closeClient := true
-	defer func() {
-		if closeClient {
-			client.Close()
-		}
-	}()
-	keeper := client // of the offsets
-	if txn == nil && l != w.cfg.Log {
-		if keeper, err = ofWorker("connector-offsets-producer-"); err != nil {
-			return err
-		}
-		defer keeper.Close()
-	}
-	tol := toleranceOf(v)
-	tol.Clean = spec.secrets.Error
-	op := tolerance.New(tol, spec.ID.String(), cc.Log, nil)
-	t.Meter.operates(op, nil)
-	sh, err := w.shaper(v, spec.Connector, op)
-	if err != nil {
-		return err
-	}
-	cc.Journal = journals.open
-	task, err := plugin.NewTask(cc, own)
-	if err != nil {
-		return err
-	}
-	task = t.Meter.source(task, act, spec.secrets)
-	src := &sourceTask{
-		meter: t.Meter, activity: act, producer: t.Meter.client(ProducerClient, cmp.Or(overrides.ClientID, "connector-producer-"+spec.ID.String())),
-		client: client, source: task, gate: t.gate, shaper: sh, topics: tops, inflight: newInflight(runtime.MaxInFlight),
-		txn: txn, grace: w.cfg.Worker.TaskGrace,
-	}
-	src.commits = &committer{
-		client: keeper, topics: topicsOf(stores), connector: spec.ID.Connector, codec: store.NewCodec(), keys: store.NewCodec(),
-		inflight: src.inflight, task: task, meter: t.Meter, interval: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log, counted: w.cfg.Counted,
-	}
-	if txn != nil {
-		txn.task, src.commits.stored = src, make(chan struct{}, 1)
-	}
-	notices(cc.Log, overrides.Notices)
-	sh.notices(cc.Log)
-	t.state(running(t.gate.closed()), nil)
-	closeClient = false
-	return src.run(ctx, hard)
-}
-
 func notices(lg *slog.Logger, list []string) {
 	for _, n := range list {
 		lg.Info("a client setting has no effect", "notice", n)
@@ -645,140 +531,4 @@ func (w *Worker) producer(l *log.Log, id string, o runtime.ClientConfig, limit f
 		return nil, connectors.BadConfig(fmt.Errorf("client %s: %w", id, err))
 	}
 	return cl, nil
-}
-
-func toleranceOf(v config.Values) tolerance.Config {
-	return tolerance.Config{
-		RetryTimeout: settings.ErrorsRetryTimeout.Get(v), RetryDelayMax: settings.ErrorsRetryDelayMax.Get(v),
-		TolerateAll: strings.EqualFold(settings.ErrorsTolerance.Get(v), "all"),
-		Log:         settings.ErrorsLogEnable.Get(v), LogMessages: settings.ErrorsLogIncludeMessages.Get(v),
-	}
-}
-
-func (w *Worker) runSink(ctx, hard context.Context, t *Task, spec TaskSpec, info Info) error {
-	v, err := parse(settings.Sink, spec.Connector)
-	if err != nil {
-		return err
-	}
-	own, err := parse(info.config, spec.Task)
-	if err != nil {
-		return err
-	}
-	cc := w.Context(spec.ID.Connector, spec.ID.Task)
-	cc.Restarts = spec.Restarts
-	cc.Offsets = nil
-	act := t.Meter.begin(runtime.SinkType, t.gate)
-	cc.Moving = act.beat
-	plugin, _ := w.cfg.Plugins.Sinks.Find(info.Class)
-	overrides, errs := w.cfg.Worker.ClientOverrides(runtime.Consumer, spec.Connector)
-	if err := wrong(errs); err != nil {
-		return err
-	}
-	tol := toleranceOf(v)
-	tol.Clean = spec.secrets.Error
-	tol.DeadLetterTopic = settings.DeadLetterTopic.Get(v)
-	tol.DeadLetterReplication, tol.DeadLetterContext = settings.DeadLetterReplication.Get(v), settings.DeadLetterContext.Get(v)
-	l, made, done, err := w.logsOf(ctx, runtime.Consumer, overrides, spec.Connector, cc.Log)
-	if err != nil {
-		return err
-	}
-	defer done()
-	var letters *tolerance.DeadLetters
-	if tol.TolerateAll && tol.DeadLetterTopic != "" {
-		if err := makeDeadLetterTopic(ctx, made, tol); err != nil {
-			return err
-		}
-		tops := &topics{admin: made.Admin(), await: made.AwaitTopic, lg: cc.Log, known: map[string]limits{}}
-		if err := tops.ensure(ctx, tol.DeadLetterTopic); err != nil {
-			return err
-		}
-		deadOverrides, errs := w.cfg.Worker.ClientOverrides(runtime.Producer, spec.Connector)
-		if err := wrong(errs); err != nil {
-			return err
-		}
-		deadOverrides.ClientID = ""
-		writes, done, err := w.logAs(ctx, runtime.Producer, deadOverrides, cc.Log)
-		if err != nil {
-			return err
-		}
-		defer done()
-		dead, err := w.producer(writes, "connector-dlq-producer-"+spec.ID.String(), deadOverrides, tops.limit, t.Meter)
-		if err != nil {
-			return err
-		}
-		defer dead.Close()
-		defer context.AfterFunc(hard, dead.Close)()
-		letters = tolerance.NewDeadLetters(dead, tol, spec.ID.Connector, spec.ID.Task, cc.Log)
-	}
-	op := tolerance.New(tol, spec.ID.String(), cc.Log, letters)
-	t.Meter.operates(op, letters)
-	cc.Report = func(ctx context.Context, r schema.Record, cause error) error {
-		f := tolerance.Failure{Stage: tolerance.TaskPut, Class: sinkTaskClass, Origin: r.Origin, Err: cause}
-		if r.Origin != nil {
-			f.Where = whereOf(r.Origin)
-		}
-		_, err := op.Report(ctx, f)
-		return err
-	}
-	sh, err := w.shaper(v, spec.Connector, op)
-	if err != nil {
-		return err
-	}
-	task, err := plugin.NewTask(cc, own)
-	if err != nil {
-		return err
-	}
-	s := &sinkTask{
-		admin: l.Admin(), sink: t.Meter.sink(task, act, spec.secrets), meter: t.Meter, activity: act, gate: t.gate, shaper: sh, letters: letters, used: w.usedBy(spec.ID),
-		reset: "earliest", every: w.cfg.Worker.OffsetFlushInterval, timeout: w.cfg.Worker.OffsetFlushTimeout, lg: cc.Log,
-		calls: make(chan *call, 8), ended: make(chan struct{}), dead: hard.Done(), parts: map[connectors.TopicPartition]*part{},
-	}
-	if overrides.AutoOffsetReset != "" {
-		s.reset = overrides.AutoOffsetReset
-	}
-	group, id := "connect-"+spec.ID.Connector, "connector-consumer-"+spec.ID.String()
-	if overrides.Group != "" {
-		group = overrides.Group
-	}
-	if overrides.ClientID != "" {
-		id = overrides.ClientID
-	}
-	s.consumer = t.Meter.client(ConsumerClient, id)
-	opts := append(l.ClientOpts(), kgo.ClientID(id), kgo.WithLogger(log.ClientLog(cc.Log.With("client", id))), kgo.WithHooks(s.consumer), kgo.ConsumerGroup(group), kgo.FetchIsolationLevel(kgo.ReadCommitted()))
-	opts = append(opts, s.options()...)
-	if pattern := settings.TopicsRegex.Get(v); pattern != "" {
-		if s.regex, err = javatext.Compile(pattern); err != nil {
-			return connectors.BadConfig(fmt.Errorf("topics.regex %s: %w", pattern, err))
-		}
-	} else {
-		opts = append(opts, kgo.ConsumeTopics(slices.Compact(slices.Sorted(slices.Values(settings.Topics.Get(v))))...))
-	}
-	if s.client, err = kgo.NewClient(append(opts, overrides.Options...)...); err != nil {
-		return connectors.BadConfig(fmt.Errorf("client %s: %w", id, err))
-	}
-	notices(cc.Log, overrides.Notices)
-	sh.notices(cc.Log)
-	t.state(running(t.gate.closed()), nil)
-	return s.run(ctx, hard)
-}
-
-// sinkTaskClass is the class that Connect names for what a sink reports.
-const sinkTaskClass = "org.apache.kafka.connect.sink.SinkTask"
-
-// makeDeadLetterTopic makes the topic with one partition where it does not exist.
-func makeDeadLetterTopic(ctx context.Context, l *log.Log, tol tolerance.Config) error {
-	found, err := l.Admin().ListTopics(ctx, tol.DeadLetterTopic)
-	if err == nil {
-		err = found[tol.DeadLetterTopic].Err
-	}
-	if errors.Is(err, kerr.UnknownTopicOrPartition) {
-		err = l.EnsureTopic(ctx, tol.DeadLetterTopic, 1, tol.DeadLetterReplication, nil)
-		if errors.Is(err, kerr.InvalidReplicationFactor) {
-			return connectors.BadConfig(fmt.Errorf("%s: %w", settings.DeadLetterReplication.Name, err))
-		}
-	}
-	if err != nil {
-		return connectors.Retriable(fmt.Errorf("%s %s: %w", settings.DeadLetterTopic.Name, tol.DeadLetterTopic, err))
-	}
-	return nil
 }
