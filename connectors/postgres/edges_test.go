@@ -126,3 +126,16 @@ func TestAConnectionToAServerThatHasLess(t *testing.T) {
 		}
 	}
 }
+
+// A server makes no slot while a transaction is open that has written. Whom the connector waits for it says.
+func TestASlotThatWaitsForATransaction(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)", "BEGIN", "INSERT INTO t VALUES (2)")
+	pid := d.text("SELECT pg_backend_pid()::text")
+	said := &logged{}
+	r := d.start(d.config(), nil, connectortest.LogTo(slog.New(slog.NewTextHandler(said, nil))))
+	r.WaitFor("a word of the transaction", func() bool { return strings.Contains(said.String(), "pid "+pid+" of postgres") })
+	d.exec("COMMIT")
+	r.WaitFor("both rows", func() bool { return r.Count() == 2 })
+	r.Stop()
+}

@@ -34,6 +34,44 @@ func (s *settings) createSlot(ctx context.Context, conn *pgconn.PgConn, version 
 	return madeSlot{at, rows[0][2].text}, err
 }
 
+// slotWord is after what time the first word comes of a slot that the server does not make yet.
+const slotWord = 3 * time.Second
+
+// makeSlot is createSlot, and tells what it waits for: a server makes a slot once all transactions have ended that wrote when it was asked.
+func (t *task) makeSlot(ctx context.Context, c *session, conn *pgconn.PgConn, name string, temporary bool) (made madeSlot, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		made, err = t.s.createSlot(ctx, conn, c.version, name, temporary)
+	}()
+	for wait := slotWord; ; wait = min(2*wait, time.Minute) {
+		timer := time.NewTimer(wait)
+		select {
+		case <-done:
+			timer.Stop()
+			return made, err
+		case <-timer.C:
+		}
+		open, e := c.writers(ctx)
+		t.lg.Warn("the server has not made the slot yet: it waits for the transactions to end that wrote when it was asked (on a standby, for word of those on the primary, which pg_log_standby_snapshot() gives there)",
+			"slot", name, "open", open, "error", e)
+	}
+}
+
+// writers are the oldest transactions that have written and are open, of any database.
+func (c *session) writers(ctx context.Context) ([]string, error) {
+	rows, err := c.query(ctx, `SELECT who FROM (SELECT xact_start AS since, 'pid ' || pid || ' of ' || usename || ' since ' || xact_start::text AS who FROM pg_catalog.pg_stat_activity WHERE backend_xid IS NOT NULL
+		UNION ALL SELECT prepared, 'prepared ' || gid || ' of ' || owner || ' since ' || prepared::text FROM pg_catalog.pg_prepared_xacts) w ORDER BY since LIMIT 5`)
+	if err != nil {
+		return nil, c.s.classify(err, "look for open transactions")
+	}
+	var out []string
+	for _, r := range rows {
+		out = append(out, r[0].text)
+	}
+	return out, nil
+}
+
 // createSQL is the command that creates a slot and exports its snapshot.
 func (s *settings) createSQL(version int, name string, temporary bool) string {
 	sql := "CREATE_REPLICATION_SLOT " + quoteName(name)

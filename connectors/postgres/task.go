@@ -358,7 +358,7 @@ func (t *task) resume(ctx context.Context, c *session, st *slotState, pos positi
 			return pos, err
 		}
 		defer conn.Close(context.WithoutCancel(ctx))
-		made, err := s.createSlot(ctx, conn, c.version, s.slot, false)
+		made, err := t.makeSlot(ctx, c, conn, s.slot, false)
 		if err != nil {
 			return pos, err
 		}
@@ -394,7 +394,7 @@ func (t *task) begin(ctx context.Context, queue *cdc.Queue, c *session, st *slot
 			return position{}, err
 		}
 		defer goodbye(ctx, conn)
-		made, err := s.createSlot(ctx, conn, c.version, s.slot, false)
+		made, err := t.makeSlot(ctx, c, conn, s.slot, false)
 		if err != nil {
 			return position{}, err
 		}
@@ -435,7 +435,7 @@ func (t *task) snapshot(ctx context.Context, queue *cdc.Queue, c *session, st *s
 	if st != nil {
 		name = fmt.Sprintf("%.40s_snapshot_%d", s.slot, time.Now().UnixNano()%1e9)
 	}
-	made, err := s.createSlot(ctx, conn, c.version, name, st != nil)
+	made, err := t.makeSlot(ctx, c, conn, name, st != nil)
 	if err != nil {
 		return position{}, err
 	}
