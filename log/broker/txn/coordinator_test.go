@@ -412,7 +412,7 @@ func TestATransactionNeedsNoRecordOfItsOwn(t *testing.T) {
 						known := r.st.Get(Topic, 0).HighWatermark()
 						r.mustWrite(p, "a", 0)
 						r.mustWrite(p, "a", 1)
-						r.commitOffset(p, 7)
+						r.commitOffset(p, "g", 7)
 						if got := r.st.Get(Topic, 0).HighWatermark(); got != known {
 							t.Errorf("writing made the state's log durable from %d to %d", known, got)
 						}
@@ -435,7 +435,7 @@ func TestATransactionNeedsNoRecordOfItsOwn(t *testing.T) {
 								t.Errorf("a-%d is %s, want %s", n, got, want)
 							}
 						}
-						if got := r.offset(); got != offset {
+						if got := r.offset("g"); got != offset {
 							t.Errorf("the group's offset is %d, want %d", got, offset)
 						}
 					})

@@ -23,6 +23,7 @@ import (
 type asked struct {
 	values  []string
 	parts   []Partition // of the values
+	offset  int64       // that was committed for the group of the producer's name; 0: none
 	ending  bool        // its end was asked for
 	version int16       // in which it was, or will be: of the older flow or the newer
 	commit  bool
@@ -47,6 +48,12 @@ func (w *copier) run(r *rig, dead *atomic.Bool) {
 				return
 			}
 			x.values, x.parts = append(x.values, value), append(x.parts, p)
+		}
+		if w.rng.IntN(2) == 0 {
+			if !w.commitOffset(r, int64(len(w.txns)), dead) {
+				return
+			}
+			x.offset = int64(len(w.txns))
 		}
 		x.commit = w.rng.IntN(3) > 0
 		if !w.end(r, x) {
@@ -75,6 +82,27 @@ func (w *copier) write(r *rig, p Partition, value string, dead *atomic.Bool) boo
 	a, err := part.Append([]batch.View{dataOf(w.ID, w.Epoch, value)}, store.AppendOpts{Origin: store.FromCoordinator})
 	h.Release()
 	return err == nil && part.WaitDurable(r.t.Context(), a.End) == nil
+}
+
+// commitOffset returns whether an offset was acknowledged. A write has begun the transaction.
+func (w *copier) commitOffset(r *rig, offset int64, dead *atomic.Bool) bool {
+	req := offsetCommit(w.Producer, w.TransactionalID, offset)
+	type result struct {
+		resp *kmsg.TxnOffsetCommitResponse
+		err  error
+	}
+	c := make(chan result, 1)
+	code, err := r.c.TxnOffsetCommit(req, func() {
+		r.groups.TxnOffsetCommit(req, func(resp *kmsg.TxnOffsetCommitResponse, err error) { c <- result{resp, err} })
+	})
+	if code == 0 && err == nil {
+		got := <-c
+		code, err = got.resp.Topics[0].Partitions[0].ErrorCode, got.err
+	}
+	if code != 0 && !dead.Load() {
+		r.t.Errorf("%s: offset: %v", w.TransactionalID, kerr.ErrorForCode(code))
+	}
+	return code == 0 && err == nil
 }
 
 // end returns whether the end of a transaction was answered.
@@ -199,8 +227,11 @@ func (w *copier) check(r *rig, what string) {
 	for n := range int32(2) {
 		seen[Partition{"a", n}] = r.committed("a", n)
 	}
-	total := 0
+	total, offset := 0, int64(-1)
 	for n, x := range w.txns {
+		if x.commit && x.offset > 0 {
+			offset = x.offset
+		}
 		for i, value := range x.values {
 			count := 0
 			for _, v := range seen[x.parts[i]] {
@@ -217,6 +248,9 @@ func (w *copier) check(r *rig, what string) {
 				r.t.Errorf("%s: %s of transaction %d (commit %v) is there %d times", what, value, n, x.commit, count)
 			}
 		}
+	}
+	if got := r.offset(w.TransactionalID); got != offset {
+		r.t.Errorf("%s: the offset is %d, want %d", what, got, offset)
 	}
 	got := 0
 	for _, vs := range seen {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,14 +25,15 @@ type rig struct {
 	st     *store.Store
 	c      *Coordinator
 	groups *group.Coordinator
-	ids    int64
+	ids    atomic.Int64 // given out
 	limits Limits
 }
 
 func newRig(t testing.TB) *rig { return newRigOn(t, vfs.NewMem()) }
 
 func newRigOn(t testing.TB, fs *vfs.Mem) *rig {
-	r := &rig{t: t, fs: fs, ids: 1000}
+	r := &rig{t: t, fs: fs}
+	r.ids.Store(1000)
 	r.openStore()
 	internal := store.DefaultConfig()
 	internal.Internal, internal.Delete, internal.Compact = true, false, true
@@ -119,7 +121,7 @@ func (r *rig) open() *Coordinator {
 	if r.groups, err = group.Open(r.st.Get(group.Topic, 0), r, group.Options{}); err != nil {
 		r.t.Fatal(err)
 	}
-	ids := func() (int64, error) { r.ids++; return r.ids, nil }
+	ids := func() (int64, error) { return r.ids.Add(1), nil }
 	if r.limits.ScanEvery == 0 {
 		r.limits.ScanEvery = time.Hour // tests scan
 	}
@@ -229,12 +231,17 @@ func (r *rig) mustWrite(p Producer, topic string, n int32) {
 	}
 }
 
-// commitOffset commits an offset of a-0 for the group g in a transaction of the newer flow.
-func (r *rig) commitOffset(p Producer, offset int64) {
-	r.t.Helper()
+// offsetCommit is the request that commits an offset of a-0 for a group in a transaction of the newer flow.
+func offsetCommit(p Producer, group string, offset int64) *kmsg.TxnOffsetCommitRequest {
 	req := kmsg.NewPtrTxnOffsetCommitRequest()
-	req.Version, req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group, req.Generation = 5, p.TransactionalID, p.ID, p.Epoch, "g", -1
+	req.Version, req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group, req.Generation = 5, p.TransactionalID, p.ID, p.Epoch, group, -1
 	req.Topics = []kmsg.TxnOffsetCommitRequestTopic{{Topic: "a", Partitions: []kmsg.TxnOffsetCommitRequestTopicPartition{{Offset: offset, LeaderEpoch: -1}}}}
+	return req
+}
+
+func (r *rig) commitOffset(p Producer, group string, offset int64) {
+	r.t.Helper()
+	req := offsetCommit(p, group, offset)
 	resp := await(r.t, func(done func(*kmsg.TxnOffsetCommitResponse, error)) {
 		if code, err := r.c.TxnOffsetCommit(req, func() { r.groups.TxnOffsetCommit(req, done) }); code != 0 || err != nil {
 			r.t.Fatal(kerr.ErrorForCode(code), err)
@@ -245,12 +252,12 @@ func (r *rig) commitOffset(p Producer, offset int64) {
 	}
 }
 
-// offset is what the group g has committed of a-0, -1 for nothing. It fails while a transaction has to decide about it.
-func (r *rig) offset() int64 {
+// offset is what a group has committed of a-0, -1 for nothing. It fails while a transaction has to decide about it.
+func (r *rig) offset(group string) int64 {
 	r.t.Helper()
 	req := kmsg.NewPtrOffsetFetchRequest()
 	req.Version, req.RequireStable = 8, true
-	req.Groups = []kmsg.OffsetFetchRequestGroup{{Group: "g", Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "a", Partitions: []int32{0}}}}}
+	req.Groups = []kmsg.OffsetFetchRequestGroup{{Group: group, Topics: []kmsg.OffsetFetchRequestGroupTopic{{Topic: "a", Partitions: []int32{0}}}}}
 	resp := await(r.t, func(done func(*kmsg.OffsetFetchResponse, error)) { r.groups.OffsetFetch(req, done) })
 	p := resp.Groups[0].Topics[0].Partitions[0]
 	if p.ErrorCode != 0 {
