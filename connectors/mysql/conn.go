@@ -31,7 +31,7 @@ type server struct {
 	version string // "9.7.4", "10.11.14-MariaDB-…"
 	number  int    // 90704, 101114
 	mariadb bool
-	gtids   bool // it numbers transactions
+	gtids   bool // it numbers all transactions (gtid_mode=ON), so that they tell where a reader stands
 	logBin  bool
 	format  string
 	image   string
@@ -92,7 +92,7 @@ func (ss *session) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		sv.gtids = strings.HasPrefix(strings.ToUpper(rows[0][0].text), "ON")
+		sv.gtids = strings.EqualFold(rows[0][0].text, "ON")
 	}
 	ss.sv = sv
 	return nil
@@ -116,6 +116,9 @@ func versionNumber(s string) int {
 
 func (ss *session) close() { _ = ss.c.Close() }
 
+// cut ends what another goroutine is doing with the session. The driver's own Close is not made for that.
+func (ss *session) cut() { _ = ss.c.Conn.Conn.Close() }
+
 // A field of a result; null stands apart from "".
 type field struct {
 	text string
@@ -130,7 +133,7 @@ func (ss *session) query(ctx context.Context, sql string) ([][]field, error) {
 		limited, cancel = context.WithTimeout(ctx, ss.s.queryTimeout)
 	}
 	defer cancel()
-	stop := context.AfterFunc(limited, func() { _ = ss.c.Close() })
+	stop := context.AfterFunc(limited, ss.cut)
 	r, err := ss.c.Execute(sql)
 	if !stop() {
 		if ctx.Err() != nil {
@@ -218,7 +221,7 @@ func (ss *session) place(ctx context.Context) (logPlace, error) {
 			return p, err
 		}
 		text = rows[0][0].text
-	} else if len(rows[0]) > 4 {
+	} else if ss.sv.gtids && len(rows[0]) > 4 {
 		text = rows[0][4].text
 	}
 	p.gtids, err = parseGTIDs(text, ss.sv.mariadb)
@@ -271,7 +274,9 @@ func (ss *session) snapshotPlace(ctx context.Context) (p logPlace, known bool, e
 			return p, false, err
 		}
 		gtids = rows[0][0].text
-	case ss.sv.gtids && !told:
+	case !ss.sv.gtids:
+		gtids = ""
+	case !told:
 		return p, false, nil
 	}
 	if p.gtids, err = parseGTIDs(gtids, ss.sv.mariadb); err != nil {
@@ -309,6 +314,9 @@ func (s *settings) dump(ctx context.Context, files connectors.Files, file string
 
 func (ss *session) dump(ctx context.Context, file string, pos int64, set *gtidSet, toEnd bool) (*wire, error) {
 	s := ss.s
+	if !ss.sv.gtids {
+		set = nil
+	}
 	serverID := s.serverID
 	period := min(max(s.silence/4, 50*time.Millisecond), 5*time.Second)
 	id := make([]byte, 16)

@@ -269,3 +269,32 @@ func (s *gtidSet) encode() []byte {
 	}
 	return out
 }
+
+// decodeGTIDs reads MySQL's set as encode writes it.
+func decodeGTIDs(b []byte) (*gtidSet, error) {
+	s := &gtidSet{}
+	c := cursor{b: b}
+	n := c.u64()
+	tagged := n>>56 == 1
+	if tagged {
+		n = n >> 8 & (1<<48 - 1)
+	}
+	for ; n > 0 && !c.bad; n-- {
+		var src gtidSource
+		copy(src.uuid[:], c.take(16))
+		if tagged {
+			src.tag = string(c.take(int(c.u8() >> 1)))
+		}
+		for m := c.u64(); m > 0 && !c.bad; m-- {
+			iv := interval{int64(c.u64()), int64(c.u64())}
+			if iv.first < 1 || iv.end <= iv.first {
+				return nil, errShort
+			}
+			s.add(src, iv)
+		}
+	}
+	if c.bad {
+		return nil, errShort
+	}
+	return s, nil
+}

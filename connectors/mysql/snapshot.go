@@ -452,7 +452,7 @@ type rowStream struct {
 func (ss *session) stream(ctx context.Context, sql string, columns int) (*rowStream, error) {
 	w := newWire(ss.c.Conn.Conn)
 	rs := &rowStream{w: w, ctx: ctx}
-	rs.stop = context.AfterFunc(ctx, func() { _ = ss.c.Close() })
+	rs.stop = context.AfterFunc(ctx, ss.cut)
 	fail := func(err error) (*rowStream, error) {
 		rs.stop()
 		return nil, err

@@ -56,7 +56,8 @@ type reader struct {
 	resume position // where the stream was to begin; its transaction's part is done once that has ended
 	pos    position // behind the last event or row taken; without gtids, which set has
 	queued position // behind the last batch in the queue
-	set    *gtidSet // executed; nil: without GTIDs
+	set    *gtidSet // executed; nil: without GTIDs, or it is not known
+	before *gtidSet // what was executed before the file began, until set is made of it
 
 	established bool
 	checksums   bool
@@ -369,6 +370,7 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 		if r.gtid, err = parseGTID(body); err == nil {
 			r.announced()
 			r.gtidText, r.gtid.number = "", 0
+			r.set, r.before = nil, nil // which would pass over it
 		}
 	case evMariaGTID:
 		var xid string
@@ -418,7 +420,11 @@ func (r *reader) event(ctx context.Context, h header, body []byte, start int64, 
 		if q, err = parseLoadQuery(body); err == nil {
 			err = r.query1(ctx, h, &q, start)
 		}
-	case evFormat, evPreviousGTIDs, evStop, evHeartbeat, evHeartbeat2, evMariaGTIDList, evMariaCheckpoint, evTransactionContext, evViewChange,
+	case evPreviousGTIDs:
+		if r.set == nil && r.sv.gtids {
+			r.before, err = decodeGTIDs(body)
+		}
+	case evFormat, evStop, evHeartbeat, evHeartbeat2, evMariaGTIDList, evMariaCheckpoint, evTransactionContext, evViewChange,
 		evIgnorable, evIntVar, evRand, evUserVar, evBeginLoad, evAppendBlock, evDeleteFile:
 	case evMariaStartEncryption:
 		// The dump thread decrypts; the event itself says nothing to a reader.
@@ -569,16 +575,20 @@ func (r *reader) commit(ctx context.Context, h header) error {
 
 // executed puts the transaction that just ended into the set.
 func (r *reader) executed() {
-	if r.gtidText == "" {
-		return
-	}
-	if r.set == nil {
-		r.set = &gtidSet{mariadb: r.sv.mariadb}
-	}
-	if r.sv.mariadb {
+	switch {
+	case r.gtidText == "":
+	case r.sv.mariadb:
+		if r.set == nil {
+			r.set = &gtidSet{mariadb: true}
+		}
 		r.set.advance(r.gtid.maria)
-	} else {
-		r.set.add(r.gtid.source, interval{r.gtid.number, r.gtid.number + 1})
+	default:
+		if r.set == nil {
+			r.set, r.before = r.before, nil
+		}
+		if r.set != nil { // else what was executed before this one is not known until a file begins
+			r.set.add(r.gtid.source, interval{r.gtid.number, r.gtid.number + 1})
+		}
 	}
 }
 

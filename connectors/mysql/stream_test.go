@@ -267,6 +267,88 @@ func TestTaggedGTIDs(t *testing.T) {
 	}
 }
 
+// TestNumbersOfTransactionsAreSwitchedOnAndOff: while not all transactions have a number, no set of numbers tells where a reader stands. A task goes on
+// through each step by file and position, loses nothing, also of what was committed while it was stopped, and has the whole set once all are numbered again.
+func TestNumbersOfTransactionsAreSwitchedOnAndOff(t *testing.T) {
+	d := ownDatabase(t, false, nil)
+	d.exec("CREATE TABLE g (id INT PRIMARY KEY)")
+	topic, store, next := "p."+d.name+".g", &connectortest.OffsetStore{}, 0
+	insert := func() {
+		t.Helper()
+		next++
+		d.exec(fmt.Sprintf("INSERT INTO g VALUES (%d)", next))
+	}
+	var got []int64
+	run := func(conf map[string]string, from *connectortest.OffsetStore, more func()) (gtids string) {
+		t.Helper()
+		r := d.start(conf, from)
+		streaming(r)
+		more()
+		r.WaitFor(fmt.Sprintf("a place behind row %d, since a server sends no transaction with a number once it numbers none", next), func() bool {
+			all, bs := on(r.Records(), topic), r.Batches()
+			if len(all) == 0 || all[len(all)-1].Key.Get("id").Int() != int64(next) {
+				return false
+			}
+			p, _, err := parsePosition(bs[len(bs)-1].Offsets[0].Position)
+			return err == nil && p.events == 0
+		})
+		r.Stop()
+		for _, rec := range on(r.Records(), topic) {
+			got = append(got, rec.Key.Get("id").Int())
+		}
+		bs := r.Batches()
+		return cell2(bs[len(bs)-1].Offsets[0].Position, "gtids")
+	}
+	conf := d.config()
+	for _, step := range []struct {
+		name    string
+		modes   []string
+		numbers bool // all transactions have one
+	}{
+		{"numbered", nil, true},
+		{"on the way from it", []string{"ON_PERMISSIVE"}, false},
+		{"not numbered", []string{"OFF_PERMISSIVE", "OFF"}, false},
+		{"on the way to it", []string{"OFF_PERMISSIVE", "ON_PERMISSIVE"}, false},
+		{"numbered again", []string{"ON"}, true},
+	} {
+		for _, mode := range step.modes {
+			d.exec("SET GLOBAL gtid_mode = " + mode)
+			insert()
+		}
+		if gtids := run(conf, store, insert); (gtids != "") != step.numbers {
+			t.Errorf("%s: the set of the offset is %q", step.name, gtids)
+		}
+		if step.name == "not numbered" { // a snapshot of a server that did number them
+			before := got
+			if gtids := run(d.config("database.server.id", "77"), nil, insert); gtids != "" {
+				t.Errorf("a snapshot without numbers has the set %q", gtids)
+			}
+			got = before
+		}
+	}
+	insert()
+	gtids := run(conf, store, insert)
+	set, err := parseGTIDs(gtids, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := parseGTIDs(d.text("SELECT @@global.gtid_executed"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if missing := all.minus(set); !missing.empty() {
+		t.Errorf("the offset has %s, and lacks %s", set, missing)
+	}
+	for i, id := range got {
+		if id != int64(i+1) {
+			t.Fatalf("rows %d", got)
+		}
+	}
+	if len(got) != next {
+		t.Errorf("%d of %d rows: %d", len(got), next, got)
+	}
+}
+
 // TestHugeTransactionStaysSmall is in measure_test.go; here is that its rows come in
 // order and that the position moves within it.
 func TestPositionsWithinATransaction(t *testing.T) {

@@ -310,6 +310,9 @@ func (t *task) stream(ctx context.Context, queue *cdc.Queue, pos *position) (est
 	defer stop()
 	build := cdc.NewBuilder(s.maxBatch)
 	t.seen.gtids.Store(sv.gtids)
+	if !sv.gtids {
+		set = nil // it would pass over the transactions that have no number, once the server numbers them again
+	}
 	r := &reader{
 		t: t, w: w, sv: sv, queue: queue, build: build, block: newSourceBlock(s), tables: map[uint64]*mapped{}, compiled: map[TableID]*table{},
 		resume: *pos, pos: *pos, queued: *pos, set: set, file: pos.file, at: pos.pos, last: time.Now(),
