@@ -139,3 +139,25 @@ func TestASlotThatWaitsForATransaction(t *testing.T) {
 	r.WaitFor("both rows", func() bool { return r.Count() == 2 })
 	r.Stop()
 }
+
+// ALTER TABLE may write a table anew, and then a snapshot from before sees none of its rows: they are read all the same.
+func TestATableThatIsRewrittenBeforeTheSnapshotComesToIt(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (0)", "CREATE TABLE b (id int PRIMARY KEY, v int)", "INSERT INTO b VALUES (1, 10), (2, 20)",
+		"CREATE TABLE e (id int PRIMARY KEY)", "INSERT INTO e VALUES (7)",
+		"CREATE TABLE p (id int PRIMARY KEY, v int) PARTITION BY RANGE (id)", "CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10)", "INSERT INTO p VALUES (3, 30)",
+		"CREATE TABLE z (id int PRIMARY KEY)", "INSERT INTO z VALUES (4)", "SELECT pg_advisory_lock(1)")
+	r := d.start(d.config("publish.via.partition.root", "true", "snapshot.select.statement.overrides", "public.a",
+		"snapshot.select.statement.overrides.public.a", "SELECT a.id FROM a, pg_advisory_lock(1)"), nil)
+	r.WaitFor("the snapshot at its first table", func() bool {
+		return d.text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") == "1"
+	})
+	d.exec("ALTER TABLE b ALTER v TYPE bigint", "TRUNCATE e", "ALTER TABLE p ALTER v TYPE bigint", "VACUUM FULL z", "INSERT INTO b VALUES (5, 5000000000)", "SELECT pg_advisory_unlock(1)")
+	snapshotDone(r)
+	r.WaitFor("the row that came meanwhile", func() bool { return r.Count() == 7 })
+	wantLines(t, r.Records(), "p.public.a {id:0} r null -> {id:0}",
+		"p.public.b {id:1} r null -> {id:1 v:10}", "p.public.b {id:2} r null -> {id:2 v:20}", "p.public.b {id:5} r null -> {id:5 v:5000000000}",
+		"p.public.p {id:3} r null -> {id:3 v:30}", "p.public.z {id:4} r null -> {id:4}",
+		"p.public.b {id:5} c null -> {id:5 v:5000000000}")
+	r.Stop()
+}

@@ -73,6 +73,9 @@ func (t *task) readSnapshot(ctx context.Context, queue *cdc.Queue, c *session, t
 		if err := sn.readTable(ctx, c, types, &tables[i], sn.total == 0); err != nil {
 			return position{}, err
 		}
+		if err := sn.readRewritten(ctx, c, &tables[i]); err != nil {
+			return position{}, err
+		}
 	}
 	if sn.build.Len() > 0 {
 		sn.mark(envelope.SnapshotLast)
@@ -143,6 +146,40 @@ func (sn *snapshot) readTable(ctx context.Context, c *session, types map[uint32]
 	sn.tell()
 	sn.t.scan.Done(ct.String())
 	return nil
+}
+
+// readRewritten reads a table once more, as it is now, where it was written anew behind the snapshot, as ALTER TABLE … TYPE does: the
+// snapshot sees no row of it any more, and the stream has none of them. What changed since the snapshot comes by the stream as well, as
+// with isolation read_committed. The table stays as it is meanwhile, since COPY has locked it.
+func (sn *snapshot) readRewritten(ctx context.Context, c *session, ct *catalogTable) error {
+	if sn.rows > 0 && !ct.partitioned {
+		return nil // VACUUM FULL and CLUSTER keep what a snapshot sees
+	}
+	s := sn.t.s
+	// The catalog as the snapshot sees it, and as it is.
+	rows, err := c.query(ctx, fmt.Sprintf(`SELECT count(*) FROM pg_catalog.pg_class WHERE relkind = 'r' AND relfilenode <> pg_catalog.pg_relation_filenode(oid)
+		AND (oid = %[1]d OR oid IN (SELECT relid FROM pg_catalog.pg_partition_tree(%[1]d)))`, ct.oid))
+	if err != nil {
+		return s.classify(err, fmt.Sprintf("see whether table %s was rewritten", ct))
+	}
+	if rows[0][0].text == "0" {
+		return nil
+	}
+	sn.t.lg.Warn("a table was rewritten or emptied while the snapshot is under way, and is read as it is now", "table", ct.String())
+	now, err := s.open(ctx, sn.t.cc.Files)
+	if err != nil {
+		return err
+	}
+	defer now.close()
+	// Whoever waits to change the table waits for our own lock, and would hold us up behind it.
+	if _, err := now.query(ctx, setLockTimeout); err != nil {
+		return s.classify(err, "begin a session")
+	}
+	types, err := now.readTypes(ctx)
+	if err != nil {
+		return err
+	}
+	return sn.readTable(ctx, now, types, ct, sn.total == 0)
 }
 
 // tell shows how far the table is.
