@@ -126,7 +126,7 @@ type Configs struct {
 // writes nothing more until it is told what it is now.
 type lead struct {
 	w      *log.TableWriter
-	fenced bool
+	fenced error // why it was; nil: it was not
 }
 
 type fencing struct {
@@ -196,7 +196,7 @@ func (c *Configs) Lead(ctx context.Context, transactionalID string) error {
 		return nil
 	}
 	w, err := c.table.OpenWriter(ctx, transactionalID)
-	c.lead <- lead{w: w, fenced: err != nil}
+	c.lead <- lead{w: w, fenced: err}
 	return err
 }
 
@@ -444,7 +444,7 @@ func (c *Configs) write(ctx context.Context, sole bool, records []*kgo.Record) e
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	if l.w == nil && !l.fenced {
+	if l.w == nil && l.fenced == nil {
 		c.lead <- l // others may write at once
 		if sole {
 			return runtime.Conflict("only the leader of the group writes configurations, and this worker no longer is; try again")
@@ -454,14 +454,14 @@ func (c *Configs) write(ctx context.Context, sole bool, records []*kgo.Record) e
 		}
 		return c.table.ReadToEnd(ctx)
 	}
-	err := log.ErrFenced
+	err, fenced := l.fenced, true // what fenced it a moment ago is told whoever asks until it leads again
 	if l.w != nil {
 		err = l.w.Put(ctx, records...)
+		fenced = errors.Is(err, log.ErrFenced) || errors.Is(err, log.ErrStuck)
 	}
-	fenced := errors.Is(err, log.ErrFenced) || errors.Is(err, log.ErrStuck)
 	if fenced && l.w != nil {
 		l.w.Close()
-		l = lead{fenced: true}
+		l = lead{fenced: err}
 		if c.changes.Fenced != nil {
 			c.changes.Fenced(err)
 		}
