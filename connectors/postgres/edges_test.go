@@ -161,3 +161,14 @@ func TestATableThatIsRewrittenBeforeTheSnapshotComesToIt(t *testing.T) {
 		"p.public.b {id:5} c null -> {id:5 v:5000000000}")
 	r.Stop()
 }
+
+// Who waits for a lock holds up whoever comes behind: a start does not wait for long to change a table that is in use.
+func TestAStartDoesNotHoldUpThoseWhoUseATable(t *testing.T) {
+	d := newDatabase(t)
+	d.exec("CREATE TABLE t (id int PRIMARY KEY)", "BEGIN", "SELECT count(*) FROM t")
+	err := d.start(d.config("replica.identity.autoset.values", "public.t:FULL"), nil).Wait()
+	if f := connectors.FailureOf(err); f == nil || f.Reason != reasonLocked || !connectors.IsRetriable(err) {
+		t.Errorf("the task said %v, want the reason %s", err, reasonLocked.Code)
+	}
+	d.exec("COMMIT")
+}
