@@ -79,7 +79,7 @@ func TestRefusals(t *testing.T) {
 		{"converters", "isbn", ""}, {"signal.enabled.channels", "kafka", "source"}, {"notification.enabled.channels", "log", ""},
 		{"xmin.fetch.interval.ms", "-1", "10"}, {"errors.max.retries", "-2", "5"}, {"snapshot.max.threads", "0", "4"}, {"custom.metric.tags", "name=x", "env=x"},
 		{"topic.naming.strategy", "com.acme.Naming", "io.debezium.schema.SchemaTopicNamingStrategy"}, {"snapshot.query.mode", "custom", "select_all"}, {"snapshot.locking.mode", "custom", "shared"},
-		{"heartbeat.interval.ms", "-1", "5000"}, {"skipped.operations", "x", "none"}, {"message.key.columns", "nothing", "a.b:c,d"}, {"slot.stream.params", "x", "a=b;c=d"},
+		{"heartbeat.interval.ms", "-1", "5000"}, {"skipped.operations", "x", "none"}, {"message.key.columns", "nothing", "a.b:c,d"}, {"slot.stream.params", "x", "a=b;c=d"}, {"slot.stream.params", "origin=none;Binary=true", "origin=none"}, {"slot.stream.params", "streaming=on", "a=b"}, {"slot.stream.params", "proto_version=2", "a=b"},
 		{"replica.identity.autoset.values", "a.b:ALL", "a.b:INDEX i,c.d:FULL"}, {"unavailable.value.placeholder", "hex:0", "hex:00ff"}, {"decimal.handling.mode", "x", "double"},
 		{"time.precision.mode", "x", "ISOSTRING"}, {"table.exclude.list", "(", "a.b"}, {"guardrail.collections.limit.action", "x", "fail"},
 	} {

@@ -95,9 +95,18 @@ func parseParams(text string) ([]param, error) {
 		if !ok || !paramName.MatchString(name) {
 			return nil, fmt.Errorf("%q is not of the form name=value", p)
 		}
+		if reason := ownParams[strings.ToLower(name)]; reason != "" && value != "false" && value != "off" {
+			return nil, fmt.Errorf("%s cannot be set: %s; leave it out", name, reason)
+		}
 		out = append(out, param{name, value})
 	}
 	return out, nil
+}
+
+// ownParams are options of the decoding plugin that are not for the user to turn on.
+var ownParams = map[string]string{
+	"proto_version": "the connector sets it", "messages": "the connector sets it", "publication_names": "publication.name says it",
+	"binary": "columns are read as text", "streaming": "transactions are read once they are committed", "two_phase": "transactions are read once they are committed",
 }
 
 // An identity is one rule of replica.identity.autoset.values.
