@@ -50,6 +50,10 @@ const (
 // that needs 10 ms for a sync at 200 MB/s, which is more than a task encodes; why not more says DESIGN.md.
 const MaxInFlight = 2 << 20
 
+// RejoinTimeout is how long a consumer group waits for a sink's task that is at work when a rebalance begins, as with Java's consumer. Our
+// client's own default is a minute, and a task may be writing for longer.
+const RejoinTimeout = 5 * time.Minute
+
 var ownBound = fmt.Sprintf("%d MiB are on their way at most", MaxInFlight>>20)
 
 // clientSettings are the settings of Java's clients, with Java's types, defaults and checks. What is
@@ -57,26 +61,26 @@ var ownBound = fmt.Sprintf("%d MiB are on their way at most", MaxInFlight>>20)
 var clientSettings = []clientSetting{
 	// Of every client.
 	used(anyClient, config.Key[string]{Name: "client.id", Doc: "Name that the client tells the brokers.", EmptyDefault: true, Check: atMost(256)}, func(c *ClientConfig, v string) { c.ClientID = v }),
-	used(anyClient, config.Key[time.Duration]{Name: "request.timeout.ms", Doc: "Time that a broker has for an answer beyond what the request itself allows.", As: config.IntType, Default: 30 * time.Second, Check: config.AtLeast(time.Duration(0))},
+	used(anyClient, config.Key[time.Duration]{Name: "request.timeout.ms", Doc: "Time that a broker has for an answer beyond what the request itself allows.", As: config.IntType, Default: 10 * time.Second, Check: config.AtLeast(time.Duration(0))},
 		func(c *ClientConfig, d time.Duration) {
 			c.add(kgo.RequestTimeoutOverhead(c.within("request.timeout.ms", d, 100*time.Millisecond, 15*time.Minute)))
 		}),
-	used(anyClient, config.Key[time.Duration]{Name: "connections.max.idle.ms", Doc: "Time after which an idle connection is closed.", Default: 9 * time.Minute},
+	used(anyClient, config.Key[time.Duration]{Name: "connections.max.idle.ms", Doc: "Time after which an idle connection is closed.", Default: 30 * time.Second},
 		func(c *ClientConfig, d time.Duration) {
 			if d < 0 {
 				d = 15 * time.Minute // never, as far as the client goes
 			}
 			c.add(kgo.ConnIdleTimeout(c.within("connections.max.idle.ms", d, 100*time.Millisecond, 15*time.Minute)))
 		}),
-	used(anyClient, config.Key[time.Duration]{Name: "metadata.max.age.ms", Doc: "Time after which what is known of topics is asked for again.", Default: 5 * time.Minute, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
+	used(anyClient, config.Key[time.Duration]{Name: "metadata.max.age.ms", Doc: "Time after which what is known of topics is asked for again; 5 s by default for a sink's consumer, which waits for new topics.", Default: 5 * time.Minute, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
 		func(c *ClientConfig, d time.Duration) {
 			c.add(kgo.MetadataMaxAge(c.within("metadata.max.age.ms", d, 5*time.Second, time.Hour)))
 		}),
 	used(anyClient, config.Key[time.Duration]{Name: "socket.connection.setup.timeout.ms", Doc: "Time in which a connection to a broker must come about.", Default: 10 * time.Second},
 		func(c *ClientConfig, d time.Duration) { c.add(kgo.DialTimeout(max(d, time.Millisecond))) }),
-	used(anyClient, config.Key[time.Duration]{Name: "retry.backoff.ms", Doc: "Pause before a request is tried again for the first time; it doubles up to retry.backoff.max.ms.", Default: 100 * time.Millisecond, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
+	used(anyClient, config.Key[time.Duration]{Name: "retry.backoff.ms", Doc: "Pause before a request is tried again for the first time; it doubles up to retry.backoff.max.ms.", Default: 250 * time.Millisecond, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
 		func(c *ClientConfig, d time.Duration) { c.backoff.first = d }),
-	used(anyClient, config.Key[time.Duration]{Name: "retry.backoff.max.ms", Doc: "Longest pause before a request is tried again.", Default: time.Second, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
+	used(anyClient, config.Key[time.Duration]{Name: "retry.backoff.max.ms", Doc: "Longest pause before a request is tried again.", Default: 5 * time.Second, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
 		func(c *ClientConfig, d time.Duration) { c.backoff.most = d }),
 	unused(anyClient, config.Key[time.Duration]{Name: "reconnect.backoff.ms", Default: 50 * time.Millisecond, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}, "connections are made again in the rhythm of retry.backoff.ms"),
 	unused(anyClient, config.Key[time.Duration]{Name: "reconnect.backoff.max.ms", Default: time.Second, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}, "connections are made again in the rhythm of retry.backoff.ms"),
@@ -144,7 +148,7 @@ var clientSettings = []clientSetting{
 		func(c *ClientConfig, d time.Duration) { c.session = d; c.add(kgo.SessionTimeout(d)) }),
 	used(consumerOnly, config.Key[time.Duration]{Name: "heartbeat.interval.ms", Doc: "Time between two heartbeats; shorter than session.timeout.ms.", As: config.IntType, Default: 3 * time.Second, Importance: config.High, Check: config.AtLeast(time.Millisecond)},
 		func(c *ClientConfig, d time.Duration) { c.heartbeat = d; c.add(kgo.HeartbeatInterval(d)) }),
-	used(consumerOnly, config.Key[time.Duration]{Name: "max.poll.interval.ms", Doc: "Time in which every member must join again once a rebalance has begun.", As: config.IntType, Default: 5 * time.Minute, Check: config.AtLeast(time.Millisecond)},
+	used(consumerOnly, config.Key[time.Duration]{Name: "max.poll.interval.ms", Doc: "Time in which every member must join again once a rebalance has begun.", As: config.IntType, Default: RejoinTimeout, Check: config.AtLeast(time.Millisecond)},
 		func(c *ClientConfig, d time.Duration) { c.add(kgo.RebalanceTimeout(max(d, 100*time.Millisecond))) }),
 	used(consumerOnly, config.Key[int32]{Name: "fetch.min.bytes", Doc: "Bytes for which a broker waits before it answers a fetch.", Default: 1, Importance: config.High, Check: config.AtLeast[int32](0)}, func(c *ClientConfig, n int32) { c.add(kgo.FetchMinBytes(n)) }),
 	used(consumerOnly, config.Key[int32]{Name: "fetch.max.bytes", Doc: "Most bytes of one fetch.", Default: 4 << 20, Check: config.AtLeast[int32](0)},
@@ -153,7 +157,7 @@ var clientSettings = []clientSetting{
 		func(c *ClientConfig, n int32) {
 			c.add(kgo.FetchMaxPartitionBytes(bounded(c, "max.partition.fetch.bytes", n, 1, 64<<20)))
 		}),
-	used(consumerOnly, config.Key[time.Duration]{Name: "fetch.max.wait.ms", Doc: "Time for which a broker waits for fetch.min.bytes.", As: config.IntType, Default: 500 * time.Millisecond, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
+	used(consumerOnly, config.Key[time.Duration]{Name: "fetch.max.wait.ms", Doc: "Time for which a broker waits for fetch.min.bytes.", As: config.IntType, Default: 5 * time.Second, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
 		func(c *ClientConfig, d time.Duration) { c.add(kgo.FetchMaxWait(max(d, 10*time.Millisecond))) }),
 	used(consumerOnly, config.Key[string]{Name: "isolation.level", Doc: "Which records are read: read_committed leaves out those of transactions that were aborted or are open.", Default: "read_committed", Check: exactly("read_committed", "read_uncommitted")}, func(c *ClientConfig, v string) {
 		level := kgo.ReadCommitted()

@@ -109,10 +109,10 @@ func (c *ClientConfig) finish() {
 	if b := c.backoff; b.first != 0 || b.most != 0 {
 		first, most := b.first, b.most
 		if first == 0 {
-			first = 100 * time.Millisecond
+			first = 250 * time.Millisecond
 		}
 		if most == 0 {
-			most = time.Second
+			most = 5 * time.Second
 		}
 		most = max(first, most)
 		c.add(kgo.RetryBackoffFn(func(n int) time.Duration {

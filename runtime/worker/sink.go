@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"millrace/connectors"
+	"millrace/runtime"
 	"millrace/runtime/tolerance"
 	"millrace/schema"
 	"millrace/schema/javatext"
@@ -90,6 +91,7 @@ type call struct {
 func (t *sinkTask) options() []kgo.Opt {
 	return []kgo.Opt{
 		kgo.DisableAutoCommit(),
+		kgo.RebalanceTimeout(runtime.RejoinTimeout),
 		kgo.Balancers(kgo.RangeBalancer(), kgo.CooperativeStickyBalancer()),
 		kgo.FetchMaxBytes(maxFetchBytes),
 		kgo.MaxConcurrentFetches(1),
