@@ -525,9 +525,12 @@ func TestWhoRepeatsAnEndIsToldNoMore(t *testing.T) {
 	<-log.waits
 	s := c.lock("x")
 	go func() { second <- c.settle(s) }()
-	s.mu.Lock() // it has seen that another is at it
+	s.mu.Lock()
+	busy := s.ending != nil // whoever has the mutex by now, the second has seen that another is at it
 	s.mu.Unlock()
-	close(log.release)
+	if close(log.release); !busy {
+		t.Error("the first was through before the second came")
+	}
 	for who, err := range map[string]error{"the first": <-first, "the second": <-second} {
 		if !errors.Is(err, store.ErrOutcomeUnknown) {
 			t.Errorf("%s is told %v", who, err)
