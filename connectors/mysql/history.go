@@ -293,10 +293,11 @@ func (h *schemas) Apply(ctx context.Context, s Statement, source SourceOf) (Appl
 		return out, connectors.Failed(reasonDDL, err, fmt.Sprintf("a statement at %s cannot be read", s.Place), "")
 	}
 	d := h.cat.d.withMode(s.SQLMode)
-	if h.s.history.filter.Match(strings.TrimSpace(sql)) {
+	rows := h.rowsOf(sql, s.Database, d)
+	if rows == (TableID{}) && quiet(sql) || h.s.history.filter.Match(strings.TrimSpace(sql)) {
 		return out, nil
 	}
-	if out.RowsOf = h.rowsOf(sql, s.Database, d); out.RowsOf != (TableID{}) || quiet(sql) {
+	if out.RowsOf = rows; rows != (TableID{}) {
 		return out, nil
 	}
 	d.implicitStamps = s.ExplicitTimestamps < 0
