@@ -151,12 +151,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	r.state(txn{id: "x", state: prepareCommit, pid: 5, prevPID: -1, nextPID: -1, lastEpoch: -1, timeout: 1000, start: 1, parts: []Partition{{"a", 0}}})
 	r.append("a", 0, dataOf(5, 0, "v"), dataOf(77, 0, "ghost"))
 	r.restart()
-	// What is reserved is given back by the stop: nothing fits any more.
-	space, err := r.fs.Space("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.fs.SetCapacity(space.Total - space.Free)
+	r.fillDisk()
 	r.open()
 	if got := r.show("x"); got != "PrepareCommit 5/0 a-0" {
 		t.Errorf("on a full disk: %s", got)
@@ -178,11 +173,7 @@ func TestStartOnAFullDiskKeepsWhatIsOpen(t *testing.T) {
 	r.state(txn{id: "x", state: prepareCommit, version: 2, pid: 5, epoch: 1, prevPID: -1, nextPID: -1, lastEpoch: 0, timeout: 60_000, start: 1, parts: []Partition{{"a", 0}}})
 	r.append("a", 0, dataOf(5, 0, "v"), endOf(5, 1, true), dataOf(5, 1, "w"))
 	r.restart()
-	space, err := r.fs.Space("")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.fs.SetCapacity(space.Total - space.Free)
+	r.fillDisk()
 	r.open()
 	r.c.scan(r.c.nowMs())
 	if got := r.show("x"); got != "Ongoing 5/1 a-0" {

@@ -89,6 +89,16 @@ func (r *rig) restart() {
 	r.openStore()
 }
 
+// fillDisk leaves room for nothing more, behind a restart: the stop has given back what was reserved.
+func (r *rig) fillDisk() {
+	r.t.Helper()
+	space, err := r.fs.Space("")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.fs.SetCapacity(space.Total - space.Free)
+}
+
 func (r *rig) Partition(topic string, n int32) *store.Partition { return r.st.Get(topic, n) }
 
 func (r *rig) All() iter.Seq2[Partition, *store.Partition] {
