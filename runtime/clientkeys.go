@@ -54,6 +54,12 @@ const MaxInFlight = 2 << 20
 // client's own default is a minute, and a task may be writing for longer.
 const RejoinTimeout = 5 * time.Minute
 
+// Pauses between the tries of a request, where settings say nothing: our client's own.
+const (
+	firstBackoff = 250 * time.Millisecond
+	mostBackoff  = 5 * time.Second
+)
+
 var ownBound = fmt.Sprintf("%d MiB are on their way at most", MaxInFlight>>20)
 
 // clientSettings are the settings of Java's clients, with Java's types, defaults and checks. What is
@@ -78,9 +84,9 @@ var clientSettings = []clientSetting{
 		}),
 	used(anyClient, config.Key[time.Duration]{Name: "socket.connection.setup.timeout.ms", Doc: "Time in which a connection to a broker must come about.", Default: 10 * time.Second},
 		func(c *ClientConfig, d time.Duration) { c.add(kgo.DialTimeout(max(d, time.Millisecond))) }),
-	used(anyClient, config.Key[time.Duration]{Name: "retry.backoff.ms", Doc: "Pause before a request is tried again for the first time; it doubles up to retry.backoff.max.ms.", Default: 250 * time.Millisecond, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
+	used(anyClient, config.Key[time.Duration]{Name: "retry.backoff.ms", Doc: "Pause before a request is tried again for the first time; it doubles up to retry.backoff.max.ms.", Default: firstBackoff, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
 		func(c *ClientConfig, d time.Duration) { c.backoff.first = d }),
-	used(anyClient, config.Key[time.Duration]{Name: "retry.backoff.max.ms", Doc: "Longest pause before a request is tried again.", Default: 5 * time.Second, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
+	used(anyClient, config.Key[time.Duration]{Name: "retry.backoff.max.ms", Doc: "Longest pause before a request is tried again.", Default: mostBackoff, Importance: config.Low, Check: config.AtLeast(time.Duration(0))},
 		func(c *ClientConfig, d time.Duration) { c.backoff.most = d }),
 	unused(anyClient, config.Key[time.Duration]{Name: "reconnect.backoff.ms", Default: 50 * time.Millisecond, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}, "connections are made again in the rhythm of retry.backoff.ms"),
 	unused(anyClient, config.Key[time.Duration]{Name: "reconnect.backoff.max.ms", Default: time.Second, Importance: config.Low, Check: config.AtLeast(time.Duration(0))}, "connections are made again in the rhythm of retry.backoff.ms"),

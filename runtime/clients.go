@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -107,14 +108,8 @@ func (c *ClientConfig) finish() {
 		c.add(o)
 	}
 	if b := c.backoff; b.first != 0 || b.most != 0 {
-		first, most := b.first, b.most
-		if first == 0 {
-			first = 250 * time.Millisecond
-		}
-		if most == 0 {
-			most = 5 * time.Second
-		}
-		most = max(first, most)
+		first := cmp.Or(b.first, firstBackoff)
+		most := max(first, cmp.Or(b.most, mostBackoff))
 		c.add(kgo.RetryBackoffFn(func(n int) time.Duration {
 			d := most
 			if n < 30 && first<<max(n-1, 0) < most {
