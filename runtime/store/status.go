@@ -290,10 +290,10 @@ func (s *Statuses) send() bool {
 	if err != nil && s.ctx.Err() != nil {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if err != nil {
 		s.lg.Warn("states could not be written; they are tried again", "err", err)
+		s.mu.Lock()
+		defer s.mu.Unlock()
 		for key := range sent {
 			s.queue = append(s.queue, key)
 		}
@@ -305,16 +305,47 @@ func (s *Statuses) send() bool {
 		})
 		return false
 	}
+	s.written(sent)
+	return true
+}
+
+// written shows the topic's word again of what was sent: the topic shows it now, or what came after it. Where that
+// tells something of what was removed, it was hidden when it was heard and is told again.
+func (s *Statuses) written(sent map[string]int64) {
+	var again []runtime.TaskID
+	s.mu.Lock()
 	for key, seq := range sent {
-		if s.ours[key].seq == seq {
-			delete(s.ours, key) // the topic shows it now, or what came after it
+		r := s.ours[key]
+		if r.seq != seq {
+			continue
+		}
+		delete(s.ours, key)
+		if r.value == nil && s.shows(key) {
+			again = append(again, partOf(key))
 		}
 	}
 	if len(s.ours) == 0 && s.idle != nil {
 		close(s.idle)
 		s.idle = nil
 	}
-	return true
+	heard := s.heard
+	s.mu.Unlock()
+	if heard != nil {
+		for _, id := range again {
+			heard(id)
+		}
+	}
+}
+
+// shows reports whether the topic's last word of a key is a value.
+func (s *Statuses) shows(key string) bool {
+	if rest, ok := strings.CutPrefix(key, "status-topic-"); ok {
+		topic, name, _ := strings.Cut(rest, ":connector-")
+		_, used := s.topics[name][topic]
+		return used
+	}
+	_, logged := s.logged[key]
+	return logged
 }
 
 func parseTaskKey(key string) (runtime.TaskID, bool) {

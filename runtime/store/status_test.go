@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
+
 	"millrace/log/logtest"
 	"millrace/runtime"
 )
@@ -55,5 +57,41 @@ func TestALateWordOfTheLastOwnerIsNotTheLast(t *testing.T) {
 	}
 	if got, _ := open().Task(id); got != next {
 		t.Errorf("the topic ends with %+v, want %+v", got, next)
+	}
+}
+
+// What was removed and is told of again while that is being written (a worker's late word) is hidden until it is written:
+// whoever watches is told then, or nobody would remove it.
+func TestALateWordDuringARemovalIsTold(t *testing.T) {
+	task := runtime.TaskID{Connector: "gone", Task: 3}
+	const running = `{"state":"RUNNING","trace":null,"worker_id":"late:8083","generation":1,"version":null}`
+	for _, c := range []struct {
+		key, late string
+		part      runtime.TaskID
+	}{
+		{connectorKey("gone"), running, runtime.TaskID{Connector: "gone", Task: -1}},
+		{taskKey(task), running, task},
+		{topicKey("n", "gone"), `{"topic":{"name":"n","connector":"gone","task":0,"discoverTimestamp":1}}`, runtime.TaskID{Connector: "gone", Task: -1}},
+	} {
+		for _, after := range []bool{true, false} {
+			s := newStatuses(slog.New(slog.DiscardHandler))
+			known := func() bool {
+				connectors, tasks := s.Known()
+				return len(connectors)+len(tasks) > 0
+			}
+			told := false
+			s.Watch(func(id runtime.TaskID) { told = told || id == c.part && known() })
+			s.remove(c.key)
+			sent := map[string]int64{c.key: s.ours[c.key].seq}
+			if after {
+				s.apply([]*kgo.Record{record(c.key, nil), record(c.key, []byte(c.late))})
+			} else {
+				s.apply([]*kgo.Record{record(c.key, []byte(c.late)), record(c.key, nil)})
+			}
+			s.written(sent)
+			if told != after || known() != after {
+				t.Errorf("%s, late word after the removal %v: told %v, known %v", c.key, after, told, known())
+			}
+		}
 	}
 }
