@@ -2,6 +2,7 @@ package converters
 
 import (
 	"fmt"
+	"strconv"
 
 	"millrace/schema"
 	"millrace/schema/config"
@@ -154,6 +155,22 @@ type jsonField struct {
 	prefix []byte // {"name": or ,"name":
 	null   []byte // prefix and node.null together; nil as there
 	node   *jsonNode
+
+	// The last long number and its text with the prefix. Most are instants that many records of a transaction share.
+	number int64
+	text   []byte
+}
+
+// longNumber is where keeping a number's text begins to be cheaper than writing the number again.
+const longNumber = 1e9
+
+// appendLong appends a field's whole number of ten digits or more.
+func (f *jsonField) appendLong(dst []byte, v int64) []byte {
+	if f.number != v {
+		f.text = strconv.AppendInt(append(f.text[:0], f.prefix...), v, 10)
+		f.number = v
+	}
+	return append(dst, f.text...)
 }
 
 func (c *jsonConverter) compile(s *schema.Schema) (*jsonPlan, error) {
@@ -301,6 +318,10 @@ func (c *jsonConverter) appendStruct(dst []byte, n *jsonNode, v schema.Value) ([
 				return dst, schema.Under(n.s.Fields()[i].Name, nullUnderRequired(p.node.s))
 			}
 			dst = append(dst, p.null...)
+			continue
+		}
+		if v := f.Int(); v >= longNumber && p.node.kind == f.Kind() {
+			dst = p.appendLong(dst, v)
 			continue
 		}
 		dst = append(dst, p.prefix...)

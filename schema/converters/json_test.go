@@ -611,3 +611,36 @@ func FuzzJSONDecode(f *testing.F) {
 		}
 	})
 }
+
+// TestWhatWasWrittenBeforeIsNoMatter has one encoder write numbers that repeat, in part, field by field: an encoder that
+// wrote nothing before writes the same.
+func TestWhatWasWrittenBeforeIsNoMatter(t *testing.T) {
+	inner := schema.NewStruct("inner").Field("a", schema.OptionalInt64).Field("b", schema.Int64Schema).Field("c", schema.TimestampOf().Optional().Build()).Optional().Build()
+	outer := schema.NewStruct("outer").Field("before", inner).Field("after", inner).Field("ts", schema.Int64Schema).Build()
+	numbers := []int64{0, -1, 999_999_999, longNumber, longNumber + 1, -longNumber, 1_700_000_000_000, math.MaxInt64, math.MinInt64}
+	r := rand.New(rand.NewPCG(1, 2))
+	one := func() schema.Value { return schema.Int64Value(numbers[r.IntN(len(numbers))]) }
+	row := func() schema.Value {
+		a, c := one(), schema.TimestampValue(one().Int())
+		if r.IntN(4) == 0 {
+			a, c = schema.Value{}, schema.Value{}
+		}
+		return schema.StructValue(inner, []schema.Value{a, one(), c})
+	}
+	enc := newConverter(t, JSON, "schemas.enable", "false")
+	for range 3000 {
+		v := schema.StructValue(outer, []schema.Value{row(), row(), one()})
+		got, _, err := enc.Encode(nil, nil, outer, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, _, err := newConverter(t, JSON, "schemas.enable", "false").Encode(nil, nil, outer, v)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Fatalf("%s (%v), a new encoder writes\n%s", got, err, want)
+		}
+		var plain struct{ Before, After struct{ A, B, C *int64 } }
+		if err := json.Unmarshal(got, &plain); err != nil || *plain.After.B != v.Fields()[1].Fields()[1].Int() {
+			t.Fatalf("%s: %v", got, err)
+		}
+	}
+}
