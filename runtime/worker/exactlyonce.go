@@ -39,16 +39,20 @@ type transactions struct {
 	began   time.Time // of the transaction, or of offsets without one
 	records int       // in the transaction
 	offsets []keyed   // behind what was produced, one per source partition
+	last    time.Time // when a transaction was committed last
 
 	ended chan struct{} // closed when produce has returned
 }
 
 // With transaction.boundary=poll a transaction takes more batches until there are none
 // on their way, for so long and so many records at most: a commit costs the same
-// whatever it holds.
+// whatever it holds. While many records come, none on their way means that the pipeline keeps up and not
+// that there are no more: then transactions are at least a while apart. What comes alone never waits.
 const (
 	mergeFor     = 100 * time.Millisecond
 	mergeRecords = 10_000
+	manyRecords  = 256
+	apart        = 20 * time.Millisecond
 )
 
 // abortLimit bounds the abort of a task that is going down. What cannot be aborted in
@@ -108,8 +112,13 @@ func (x *transactions) wait() time.Duration {
 		most = x.flush
 	case x.boundary == "interval":
 		most = x.interval
-	case x.records >= mergeRecords || x.task.emitted.Load() == 0:
+	case x.records >= mergeRecords:
 		return 0
+	case x.task.emitted.Load() == 0:
+		if x.records < manyRecords {
+			return 0
+		}
+		return max(0, apart-time.Since(x.last))
 	default:
 		most = mergeFor
 	}
@@ -189,7 +198,7 @@ func (x *transactions) commit(ctx context.Context) error {
 	}
 	t.meter.transaction.Add(float64(records))
 	t.inflight.settle(x.offsets)
-	x.offsets = nil
+	x.offsets, x.last = nil, time.Now()
 	select {
 	case t.commits.stored <- struct{}{}:
 	default:
