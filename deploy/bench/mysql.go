@@ -147,12 +147,9 @@ func (b *bench) mysqlDebezium(ctx context.Context) error {
 
 // bound says what CPU was used, the log's included, and promises no more than a bound.
 func (b *bench) bound(what string, all []side, most float64) {
-	var used []float64
-	for _, s := range all {
-		used = append(used, s.cpu.Seconds())
-	}
-	b.print("%s: %.1f CPU s with its log, median; promised: %.1f", what, median(used), most)
-	b.promise(median(used) <= most, "%s in %.1f CPU s, promised are %.1f", what, median(used), most)
+	used := median(cpus(all)).Seconds()
+	b.print("%s: %.1f CPU s with its log, median; promised: %.1f", what, used, most)
+	b.promise(used <= most, "%s in %.1f CPU s, promised are %.1f", what, used, most)
 }
 
 // config is a connector's that captures one table. kafka is where Debezium keeps its history.

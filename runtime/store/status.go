@@ -117,8 +117,14 @@ func (s *Statuses) Flush(ctx context.Context) error {
 
 func connectorKey(name string) string  { return "status-connector-" + name }
 func taskKey(id runtime.TaskID) string { return "status-task-" + id.String() }
+
+const (
+	topicPrefix = "status-topic-"
+	ofConnector = ":connector-"
+)
+
 func topicKey(topic, connector string) string {
-	return "status-topic-" + topic + ":connector-" + connector
+	return topicPrefix + topic + ofConnector + connector
 }
 
 // Connector is a connector's state, and whether one is known.
@@ -312,7 +318,7 @@ func (s *Statuses) send() bool {
 // written shows the topic's word again of what was sent: the topic shows it now, or what came after it. Where that
 // tells something of what was removed, it was hidden when it was heard and is told again.
 func (s *Statuses) written(sent map[string]int64) {
-	var again []runtime.TaskID
+	again := map[runtime.TaskID]bool{}
 	s.mu.Lock()
 	for key, seq := range sent {
 		r := s.ours[key]
@@ -321,17 +327,24 @@ func (s *Statuses) written(sent map[string]int64) {
 		}
 		delete(s.ours, key)
 		if r.value == nil && s.shows(key) {
-			again = append(again, partOf(key))
+			again[partOf(key)] = true
 		}
 	}
 	if len(s.ours) == 0 && s.idle != nil {
 		close(s.idle)
 		s.idle = nil
 	}
+	s.mu.Unlock()
+	s.tell(again)
+}
+
+// tell has who watches called for parts of which the topic tells something.
+func (s *Statuses) tell(parts map[runtime.TaskID]bool) {
+	s.mu.Lock()
 	heard := s.heard
 	s.mu.Unlock()
 	if heard != nil {
-		for _, id := range again {
+		for id := range parts {
 			heard(id)
 		}
 	}
@@ -339,8 +352,7 @@ func (s *Statuses) written(sent map[string]int64) {
 
 // shows reports whether the topic's last word of a key is a value.
 func (s *Statuses) shows(key string) bool {
-	if rest, ok := strings.CutPrefix(key, "status-topic-"); ok {
-		topic, name, _ := strings.Cut(rest, ":connector-")
+	if topic, name, ok := parseTopicKey(key); ok {
 		_, used := s.topics[name][topic]
 		return used
 	}
@@ -358,6 +370,15 @@ func parseTaskKey(key string) (runtime.TaskID, bool) {
 	return runtime.TaskID{Connector: rest[:dash], Task: n}, err == nil && n >= 0
 }
 
+// parseTopicKey is topicKey the other way round. A topic's name holds no colon, a connector's may.
+func parseTopicKey(key string) (topic, connector string, ok bool) {
+	rest, ok := strings.CutPrefix(key, topicPrefix)
+	if !ok {
+		return "", "", false
+	}
+	return strings.Cut(rest, ofConnector)
+}
+
 // apply reads records as they come.
 func (s *Statuses) apply(records []*kgo.Record) {
 	told := map[runtime.TaskID]bool{}
@@ -369,13 +390,8 @@ func (s *Statuses) apply(records []*kgo.Record) {
 			told[partOf(string(r.Key))] = true
 		}
 	}
-	heard := s.heard
 	s.mu.Unlock()
-	if heard != nil {
-		for id := range told {
-			heard(id)
-		}
-	}
+	s.tell(told)
 }
 
 // partOf is what a key is about: a task, or a connector (task -1).
@@ -386,15 +402,14 @@ func partOf(key string) runtime.TaskID {
 	if name, ok := strings.CutPrefix(key, "status-connector-"); ok {
 		return runtime.TaskID{Connector: name, Task: -1}
 	}
-	_, name, _ := strings.Cut(key, ":connector-")
+	_, name, _ := parseTopicKey(key)
 	return runtime.TaskID{Connector: name, Task: -1}
 }
 
 func (s *Statuses) one(r *kgo.Record) error {
 	key := string(r.Key)
-	if rest, ok := strings.CutPrefix(key, "status-topic-"); ok {
-		// A topic's name holds no colon, a connector's may.
-		topic, name, ok := strings.Cut(rest, ":connector-")
+	if strings.HasPrefix(key, topicPrefix) {
+		topic, name, ok := parseTopicKey(key)
 		if !ok {
 			return fmt.Errorf("key %q: want status-topic-TOPIC:connector-NAME", key)
 		}

@@ -104,7 +104,7 @@ func (x *transactions) produce(ctx context.Context, from <-chan *slab) error {
 // wait is how long what is pending may wait for more before it is committed: 0 for no
 // longer, an hour where nothing is pending.
 func (x *transactions) wait() time.Duration {
-	most := time.Hour
+	most, empty := time.Hour, x.task.emitted.Load() == 0
 	switch {
 	case !x.open && len(x.offsets) == 0, x.boundary == "connector":
 		return most
@@ -112,12 +112,9 @@ func (x *transactions) wait() time.Duration {
 		most = x.flush
 	case x.boundary == "interval":
 		most = x.interval
-	case x.records >= mergeRecords:
+	case x.records >= mergeRecords, empty && x.records < manyRecords:
 		return 0
-	case x.task.emitted.Load() == 0:
-		if x.records < manyRecords {
-			return 0
-		}
+	case empty:
 		return max(0, apart-time.Since(x.last))
 	default:
 		most = mergeFor

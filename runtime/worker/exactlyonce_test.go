@@ -27,9 +27,7 @@ func TestWhenATransactionEnds(t *testing.T) {
 		now := time.Now()
 		x := &transactions{task: &sourceTask{}, boundary: "poll", open: true, records: c.records, began: now.Add(-c.began), last: now.Add(-c.last)}
 		x.task.emitted.Store(c.coming)
-		// The test itself takes time, so that it is less than at once.
-		took := func() time.Duration { return time.Since(now) }
-		if got := x.wait(); got > c.most || got < c.least-took() {
+		if got := x.wait(); got > c.most || got < c.least-time.Since(now) { // the test itself takes time
 			t.Errorf("%s: waits %v, want %v to %v", c.name, got, c.least, c.most)
 		}
 	}

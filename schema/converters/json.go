@@ -320,12 +320,13 @@ func (c *jsonConverter) appendStruct(dst []byte, n *jsonNode, v schema.Value) ([
 			dst = append(dst, p.null...)
 			continue
 		}
-		if v := f.Int(); v >= longNumber && p.node.kind == f.Kind() {
+		k := f.Kind()
+		if v := f.Int(); v >= longNumber && k == p.node.kind {
 			dst = p.appendLong(dst, v)
 			continue
 		}
 		dst = append(dst, p.prefix...)
-		if k := f.Kind(); k == p.node.kind && k < schema.Array { // most fields: no call in between
+		if k == p.node.kind && k < schema.Array { // most fields: no call in between
 			dst = c.appendScalar(dst, f)
 			continue
 		}
